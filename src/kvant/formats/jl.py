@@ -39,13 +39,15 @@ def sketch_signs(head_dim: int) -> NDArray[np.float32]:
 def sketch(x: Vectors) -> Vectors:
     """S x for vectors (n, D)."""
     first, second = sketch_signs(x.shape[-1])
-    return mix(mix(x * first) * second)
+    z: Vectors = mix(mix(x * first) * second)
+    return z
 
 
 def unsketch(z: Vectors) -> Vectors:
     """S' z, the inverse of `sketch`."""
     first, second = sketch_signs(z.shape[-1])
-    return mix(mix(z) * second) * first
+    x: Vectors = mix(mix(z) * second) * first
+    return x
 
 
 def unbiasing(head_dim: int) -> float:

@@ -1,0 +1,76 @@
+"""The compiled kernels: addresses in, nothing out. Use `kvant.kernels.PagedAttention`."""
+
+class Side:
+    def __init__(
+        self,
+        kind: int,
+        bits: int,
+        asymmetric: bool,
+        byte_scale: bool,
+        levels: list[float],
+        signs: list[float],
+        weight: float,
+        code_bytes: int,
+        meta_bytes: int,
+    ) -> None: ...
+
+class Layout:
+    def __init__(
+        self,
+        key: Side,
+        value: Side,
+        head_dim: int,
+        num_kv_heads: int,
+        block_size: int,
+        value_codes: int,
+        key_meta: int,
+        value_meta: int,
+        tile_bytes: int,
+    ) -> None: ...
+
+def isas() -> list[tuple[str, bool, str]]: ...
+def encode(
+    isa: str,
+    layout: Layout,
+    pages: int,
+    num_blocks: int,
+    key: int,
+    value: int,
+    key_stride: int,
+    value_stride: int,
+    dtype: int,
+    slots: int,
+    num_tokens: int,
+    key_signs: int,
+    value_signs: int,
+) -> None: ...
+def attend(
+    isa: str,
+    layout: Layout,
+    pages: int,
+    num_blocks: int,
+    query: int,
+    query_stride: int,
+    out: int,
+    out_stride: int,
+    dtype: int,
+    block_table: int,
+    block_table_stride: int,
+    query_start: int,
+    seq_lens: int,
+    num_seqs: int,
+    num_q_heads: int,
+    scale: float,
+    window: int,
+    softcap: float,
+    sinks: int,
+    key_signs: int,
+    value_signs: int,
+    workspace: int,
+    workspace_bytes: int,
+) -> None: ...
+def workspace_bytes(
+    layout: Layout, num_q_heads: int, max_tokens: int, max_seq_len: int, max_seqs: int
+) -> int: ...
+def decode_tile(isa: str, layout: Layout, tile: int, side: int, out: int) -> None: ...
+def rotate(isa: str, x: int, y: int, n: int, head_dim: int, signs: int, inverse: bool) -> None: ...

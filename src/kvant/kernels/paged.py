@@ -1,0 +1,193 @@
+"""`PagedAttention`: the native kernels for one page layout, arguments checked, nothing allocated."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvant.errors import KernelError
+from kvant.formats.codebook import Codebook
+from kvant.formats.integer import Integer
+from kvant.formats.jl import Residual, sketch_signs, unbiasing
+from kvant.formats.polar import CENTRES, Polar
+from kvant.kernels.arrays import FLOATS, Array, contiguous, tokens, view
+from kvant.kernels.table import select
+
+if TYPE_CHECKING:
+    from kvant.cache.layout import PageLayout
+    from kvant.formats import Format
+    from kvant.kernels import _native
+
+
+class Batch:
+    """The sequences of one step, checked once for all layers.
+
+    block_table int32 (sequences, blocks), query_start int32 (sequences + 1,), seq_lens int32 (sequences,).
+    """
+
+    __slots__ = ("_arrays", "lengths", "seqs", "starts", "table", "table_stride", "tokens")
+
+    def __init__(self, block_table: Array, query_start: Array, seq_lens: Array) -> None:
+        self.seqs = view("seq_lens", seq_lens).shape[0]
+        table = view("block_table", block_table)
+        if (
+            table.dtype != "int32"
+            or len(table.shape) != 2
+            or table.shape[0] < self.seqs
+            or table.strides[1] != 1
+        ):
+            raise KernelError(
+                f"block_table: expected int32 ({self.seqs}, *), got {table.dtype} {table.shape}"
+            )
+        self.table, self.table_stride = table.address, table.strides[0]
+        self.starts = contiguous("query_start", query_start, "int32", (self.seqs + 1,))
+        self.lengths = contiguous("seq_lens", seq_lens, "int32", (self.seqs,))
+        self.tokens = int(query_start[self.seqs])
+        self._arrays = (block_table, query_start, seq_lens)  # kept alive: the kernels hold addresses
+
+
+class PagedAttention:
+    """Encode into and attend over pages of one layout.
+
+    `key_signs` and `value_signs` are float32 (KV heads, head_dim), the diagonal of each head's
+    rotation (`transforms.Rotation.table`), or None for no rotation. Shapes and types are checked on
+    every call and named in the error; the kernels themselves never allocate: `reserve` does, once.
+    """
+
+    def __init__(
+        self,
+        layout: PageLayout,
+        key_signs: NDArray[np.float32] | None = None,
+        value_signs: NDArray[np.float32] | None = None,
+        kernel: str = "auto",
+    ) -> None:
+        self.layout = layout
+        self.kernel, self.why_not_better = select(kernel)
+        from kvant.kernels import _native
+
+        self._native = _native
+        self._layout = native_layout(layout)
+        shape = (layout.num_kv_heads, layout.head_dim)
+        self._signs = (key_signs, value_signs)  # kept alive: the kernels hold addresses
+        self._key_signs = 0 if key_signs is None else contiguous("key_signs", key_signs, "float32", shape)
+        self._value_signs = (
+            0 if value_signs is None else contiguous("value_signs", value_signs, "float32", shape)
+        )
+
+    def workspace_bytes(self, num_q_heads: int, max_tokens: int, max_seq_len: int, max_seqs: int) -> int:
+        """Scratch that any `attend` within these limits needs at most."""
+        size: int = self._native.workspace_bytes(self._layout, num_q_heads, max_tokens, max_seq_len, max_seqs)
+        return size
+
+    def encode(self, pages: Array, key: Array, value: Array, slots: Array) -> None:
+        """Write keys and values (tokens, KV heads, D) at `slots` int64 (tokens,); -1 is skipped.
+
+        pages: uint8 (blocks, page_bytes) or any contiguous shape of that many bytes.
+        """
+        dtype = view("key", key).dtype
+        kind = self._float("key", dtype)
+        heads, head_dim = self.layout.num_kv_heads, self.layout.head_dim
+        k, key_stride, count = tokens("key", key, dtype, heads, head_dim)
+        v, value_stride, _ = tokens("value", value, dtype, heads, head_dim)
+        if view("value", value).shape[0] != count:
+            raise KernelError(f"value: {view('value', value).shape[0]} tokens, but key has {count}")
+        where = contiguous("slots", slots, "int64", (count,))
+        address, blocks = self._pages(pages)
+        self._native.encode(
+            self.kernel.name, self._layout, address, blocks, k, v, key_stride, value_stride, kind,
+            where, count, self._key_signs, self._value_signs,
+        )  # fmt: skip
+
+    def attend(
+        self,
+        pages: Array,
+        query: Array,
+        out: Array,
+        batch: Batch,
+        workspace: Array,
+        *,
+        scale: float,
+        window: int = 0,
+        softcap: float = 0.0,
+        sinks: Array | None = None,
+    ) -> None:
+        """Attention of queries (tokens, query heads, D) into `out`, same shape and type.
+
+        Row i of a sequence sits at position seq_len - query_len + i and reads every position up to its
+        own (within `window` if not 0) from the pages. `sinks` float32 (query heads,) are logits that
+        only enter the softmax denominator; `softcap` bounds the scores (0 = off).
+        """
+        q = view("query", query)
+        kind = self._float("query", q.dtype)
+        num_q_heads, head_dim = q.shape[1], self.layout.head_dim
+        if num_q_heads % self.layout.num_kv_heads:
+            raise KernelError(
+                f"query: {num_q_heads} heads do not divide over {self.layout.num_kv_heads} KV heads"
+            )
+        _, query_stride, count = tokens("query", query, q.dtype, num_q_heads, head_dim)
+        o, out_stride, rows = tokens("out", out, q.dtype, num_q_heads, head_dim)
+        if batch.tokens > min(count, rows):
+            raise KernelError(
+                f"query_start ends at {batch.tokens}, but query has {count} rows and out {rows}"
+            )
+        address, blocks = self._pages(pages)
+        scratch = view("workspace", workspace)
+        self._native.attend(
+            self.kernel.name, self._layout, address, blocks, q.address, query_stride, o, out_stride, kind,
+            batch.table, batch.table_stride, batch.starts, batch.lengths, batch.seqs,
+            num_q_heads, float(scale), int(window), float(softcap),
+            0 if sinks is None else contiguous("sinks", sinks, "float32", (num_q_heads,)),
+            self._key_signs, self._value_signs, scratch.address, scratch.shape[0],
+        )  # fmt: skip
+
+    def _pages(self, pages: Array) -> tuple[int, int]:
+        v = view("pages", pages)
+        count = int(np.prod(v.shape))
+        address = contiguous("pages", pages, "uint8", (None,) * len(v.shape))
+        if count % self.layout.page_bytes:
+            raise KernelError(f"pages: {count} bytes are not whole pages of {self.layout.page_bytes} bytes")
+        return address, count // self.layout.page_bytes
+
+    def _float(self, name: str, dtype: str) -> int:
+        if dtype not in FLOATS:
+            raise KernelError(f"{name}: element type {dtype} is not one of {', '.join(FLOATS)}")
+        return FLOATS[dtype]
+
+
+@lru_cache(maxsize=64)
+def native_layout(layout: PageLayout) -> _native.Layout:
+    """The kernels' own description of a layout; they recompute every offset and refuse to disagree."""
+    from kvant.kernels import _native
+
+    return _native.Layout(
+        _side(layout.key, layout.head_dim),
+        _side(layout.value, layout.head_dim),
+        layout.head_dim,
+        layout.num_kv_heads,
+        layout.block_size,
+        layout.value_codes,
+        layout.key_meta,
+        layout.value_meta,
+        layout.tile_bytes,
+    )
+
+
+def _side(fmt: Format, head_dim: int) -> _native.Side:
+    from kvant.kernels import _native
+
+    base = fmt.base if isinstance(fmt, Residual) else fmt
+    levels = CENTRES.reshape(-1) if isinstance(fmt, Polar) else fmt.levels()
+    return _native.Side(
+        kind=fmt.kind,
+        bits=fmt.bits,
+        asymmetric=isinstance(fmt, Integer) and fmt.asymmetric,
+        byte_scale=isinstance(base, Codebook) and base.scale == "byte",
+        levels=[float(x) for x in levels],
+        signs=[float(x) for x in sketch_signs(head_dim).reshape(-1)] if isinstance(fmt, Residual) else [],
+        weight=unbiasing(head_dim) if isinstance(fmt, Residual) else 0.0,
+        code_bytes=fmt.code_bytes(head_dim),
+        meta_bytes=sum(m.bytes for m in fmt.meta),
+    )

@@ -1,0 +1,97 @@
+"""The attention backend: how vLLM sizes a page, and which classes write and read it.
+
+One backend class for each cache spec, because vLLM asks the class, not an instance, for the size of
+a page, and layers of one model may differ (skipped layers keep 16 bits).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from vllm.v1.attention.backend import AttentionBackend, AttentionType, MultipleOf
+from vllm.v1.kv_cache_interface import KVCacheLayout
+
+from kvant.formats import TILE
+
+if TYPE_CHECKING:
+    from vllm.v1.kv_cache_interface import AttentionSpec
+
+    from kvant.cache.spec import CacheSpec
+    from kvant.engine.impl import KvantImpl
+    from kvant.engine.metadata import KvantMetadataBuilder
+
+
+class KvantBackend(AttentionBackend):
+    """Packed low-bit pages. `spec` is set by `backend_for`."""
+
+    spec: ClassVar[CacheSpec]
+    forward_includes_kv_cache_update = False
+    supported_dtypes: ClassVar[list[torch.dtype]] = [torch.float16, torch.bfloat16, torch.float32]
+
+    @staticmethod
+    def get_name() -> str:
+        return "CUSTOM"
+
+    @staticmethod
+    def get_supported_kernel_block_sizes(kv_cache_spec: object = None) -> list[int | MultipleOf]:
+        return [MultipleOf(TILE)]
+
+    @classmethod
+    def get_supported_head_sizes(cls) -> list[int]:
+        return list(range(16, 513, 16))
+
+    @classmethod
+    def supported_kv_cache_layouts(cls) -> tuple[KVCacheLayout, ...]:
+        # Block, then head, then token: a page is contiguous and ours to lay out.
+        return (KVCacheLayout.LBHNC,)
+
+    @classmethod
+    def supports_sliding_window(cls) -> bool:
+        return True
+
+    @classmethod
+    def supports_sink(cls) -> bool:
+        return True
+
+    @classmethod
+    def supports_batch_invariance(cls) -> bool:
+        return True
+
+    @classmethod
+    def supports_kv_connector(cls) -> bool:
+        return False
+
+    @classmethod
+    def supports_attn_type(cls, attn_type: str) -> bool:
+        return bool(attn_type == AttentionType.DECODER)
+
+    @classmethod
+    def customize_spec(cls, spec: AttentionSpec) -> AttentionSpec:
+        """Tell vLLM the bytes of one token and head, keys and values together. Idempotent."""
+        layout = cls.spec.layout(spec.head_size, spec.num_kv_heads)
+        return replace(spec, dtype=torch.uint8, state_content_bytes=layout.bytes_per_token_head)
+
+    @staticmethod
+    def get_impl_cls() -> type[KvantImpl]:
+        from kvant.engine.impl import KvantImpl
+
+        return KvantImpl
+
+    @staticmethod
+    def get_builder_cls() -> type[KvantMetadataBuilder]:
+        from kvant.engine.metadata import KvantMetadataBuilder
+
+        return KvantMetadataBuilder
+
+
+@lru_cache(maxsize=32)
+def backend_for(spec: CacheSpec) -> type[KvantBackend]:
+    """The backend class of one cache spec; the same spec gives the same class.
+
+    vLLM groups layers by class name, so different specs must have different names.
+    """
+    name = f"KvantBackend[{spec.name}]"
+    return type(name, (KvantBackend,), {"spec": spec, "__module__": __name__, "__qualname__": name})

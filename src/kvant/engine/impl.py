@@ -1,0 +1,165 @@
+"""One attention layer: writes its keys and values into packed pages and attends over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from vllm.config import get_current_vllm_config
+from vllm.distributed import get_tensor_model_parallel_rank
+from vllm.model_executor.models.utils import extract_layer_index
+from vllm.v1.attention.backend import AttentionImpl, AttentionType
+
+from kvant.cache.identity import PageIdentity
+from kvant.cache.layout import PageLayout
+from kvant.cache.spec import CacheSpec
+from kvant.engine.backend import KvantBackend, backend_for
+from kvant.engine.metadata import KvantMetadata
+from kvant.engine.selection import spec_of
+from kvant.errors import EngineError
+from kvant.kernels import PagedAttention
+from kvant.transforms import Rotation
+
+if TYPE_CHECKING:
+    from vllm.model_executor.layers.attention import Attention
+    from vllm.v1.kv_cache_interface import AttentionSpec
+
+
+class KvantImpl(AttentionImpl[KvantMetadata]):
+    """Bound to its layer once weights are loaded, to its pages once vLLM knows their size."""
+
+    layer_name: str
+    owner: int
+    """Number of the layer that owns the pages: this one, or the one whose cache it shares."""
+    spec: CacheSpec
+    paged: PagedAttention
+    identity: PageIdentity
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_size: int,
+        scale: float,
+        num_kv_heads: int | None = None,
+        alibi_slopes: list[float] | None = None,
+        sliding_window: int | None = None,
+        kv_cache_dtype: str = "auto",
+        logits_soft_cap: float | None = None,
+        attn_type: str = AttentionType.DECODER,
+        kv_sharing_target_layer_name: str | None = None,
+        sinks: torch.Tensor | None = None,
+        **unknown: Any,
+    ) -> None:
+        refused = [name for name, value in unknown.items() if value is not None]
+        refused += ["ALiBi"] if alibi_slopes is not None else []
+        refused += [f"attention type {attn_type!r}"] if attn_type != AttentionType.DECODER else []
+        if refused:
+            raise EngineError(f"a Kvant cache does not serve this model's attention: {', '.join(refused)}")
+        config = get_current_vllm_config()
+        spec = spec_of(config)
+        assert spec is not None
+        self.model_spec = spec
+        self.num_heads, self.head_size, self.scale = num_heads, head_size, float(scale)
+        self.num_kv_heads = num_kv_heads or num_heads
+        self.window = sliding_window or 0
+        self.softcap = float(logits_soft_cap or 0.0)
+        self.kv_cache_dtype = kv_cache_dtype
+        self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
+        self.sinks = sinks
+        self._layers = config.compilation_config.static_forward_context
+        self._heads = _global_heads(config, self.num_kv_heads)
+
+    def process_weights_after_loading(self, act_dtype: torch.dtype) -> None:
+        """Find the layer this object belongs to, and give it the backend of its own spec.
+
+        vLLM asks `layer.attn_backend` for the size of a page later, and passes no layer name then.
+        """
+        self.layer_name, layer = next(
+            (n, x) for n, x in self._layers.items() if getattr(x, "impl", None) is self
+        )
+        self.owner = extract_layer_index(self.kv_sharing_target_layer_name or self.layer_name)
+        self.spec = self.model_spec.kept() if self.owner in self.model_spec.skip_layers else self.model_spec
+        layer.attn_backend = backend_for(self.spec)
+        if self.sinks is not None:
+            self.sinks = self.sinks.to(torch.float32).contiguous()
+
+    def prepare(self, kv_cache_spec: AttentionSpec) -> PagedAttention:
+        """Fix the layout of the pages, as vLLM sized them, and load this layer's rotation."""
+        layout = PageLayout(
+            self.spec.key, self.spec.value, self.head_size, self.num_kv_heads, kv_cache_spec.block_size
+        )
+        made = kv_cache_spec.unpadded_page_size_bytes
+        if made != layout.page_bytes:
+            raise EngineError(
+                f"layer {self.layer_name}: vLLM made pages of {made} bytes, {self.spec.name} needs "
+                f"{layout.page_bytes}: the packed cache is not the one in use"
+            )
+        rotate = self.spec.rotate
+        rotation = Rotation(self.spec.seed, self.head_size)
+        self.paged = PagedAttention(
+            layout,
+            rotation.table(self.owner, self._heads, "key") if rotate else None,
+            rotation.table(self.owner, self._heads, "value") if rotate else None,
+        )
+        self.identity = PageIdentity.of(layout, rotate, self.spec.seed)
+        return self.paged
+
+    def do_kv_cache_update(
+        self,
+        layer: Attention,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        kv_cache: torch.Tensor,
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        """Encode the step's new tokens into their slots (-1 is padding)."""
+        count = slot_mapping.shape[0]
+        self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping)
+
+    def forward(
+        self,
+        layer: Attention,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        kv_cache: torch.Tensor,
+        attn_metadata: KvantMetadata | None,
+        output: torch.Tensor,
+        output_scale: torch.Tensor | None = None,
+        output_block_scale: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Attend over the pages; everything a query sees, itself included, is read from them."""
+        if output_scale is not None or output_block_scale is not None:
+            raise EngineError("a Kvant cache does not write quantised attention outputs")
+        if attn_metadata is not None:  # None while vLLM warms up
+            self.paged.attend(
+                kv_cache,
+                query,
+                output,
+                attn_metadata.batch,
+                attn_metadata.scratch,
+                scale=self.scale,
+                window=self.window,
+                softcap=self.softcap,
+                sinks=self.sinks,
+            )
+        return output
+
+
+def _global_heads(config: Any, local: int) -> range:
+    """The model-wide numbers of this rank's KV heads (ranks share a head when there are too few)."""
+    ranks = config.parallel_config.tensor_parallel_size
+    total = config.model_config.get_total_num_kv_heads()
+    rank = get_tensor_model_parallel_rank()
+    first = rank * local if total >= ranks else rank * total // ranks
+    return range(first, first + local)
+
+
+def layers_of(context: dict[str, Any]) -> dict[str, tuple[Attention, KvantImpl]]:
+    """The attention layers of a model that use this class, by name."""
+    return {
+        name: (layer, layer.impl)
+        for name, layer in context.items()
+        if isinstance(getattr(layer, "impl", None), KvantImpl)
+        and issubclass(layer.attn_backend, KvantBackend)
+    }

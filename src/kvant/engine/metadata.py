@@ -1,0 +1,65 @@
+"""What a step tells the kernels: the sequences of the batch, checked once for all layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from vllm.config import get_layers_from_vllm_config
+from vllm.model_executor.layers.attention import Attention
+from vllm.v1.attention.backend import AttentionMetadata, AttentionMetadataBuilder, CommonAttentionMetadata
+
+from kvant.engine.scratch import Scratch
+from kvant.errors import EngineError
+from kvant.kernels import Batch
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+    from vllm.v1.kv_cache_interface import AttentionSpec
+
+
+@dataclass
+class KvantMetadata(AttentionMetadata):
+    """One step's batch for one group of layers, and the scratch that start-up reserved."""
+
+    batch: Batch
+    scratch: torch.Tensor
+    num_actual_tokens: int
+
+
+class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
+    """Made once for each group of layers, after the model is loaded: the place to reserve scratch."""
+
+    def __init__(
+        self,
+        kv_cache_spec: AttentionSpec,
+        layer_names: list[str],
+        vllm_config: VllmConfig,
+        device: torch.device,
+    ) -> None:
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        scheduler = vllm_config.scheduler_config
+        for layer in get_layers_from_vllm_config(vllm_config, Attention, layer_names).values():
+            paged = layer.impl.prepare(kv_cache_spec)
+            Scratch.reserve(
+                paged.workspace_bytes(
+                    layer.num_heads,
+                    scheduler.max_num_batched_tokens,
+                    vllm_config.model_config.max_model_len,
+                    scheduler.max_num_seqs,
+                )
+            )
+
+    def build(
+        self, common_prefix_len: int, common_attn_metadata: CommonAttentionMetadata, fast_build: bool = False
+    ) -> KvantMetadata:
+        common = common_attn_metadata
+        if common.causal is not True:
+            raise EngineError("a Kvant cache serves causal attention only; this model asked for another mask")
+        batch = Batch(
+            common.block_table_tensor[: common.num_reqs],
+            common.query_start_loc[: common.num_reqs + 1],
+            common.seq_lens[: common.num_reqs],
+        )
+        return KvantMetadata(batch, Scratch.get(), common.num_actual_tokens)

@@ -1,0 +1,63 @@
+"""What a worker really runs, read from its tensors: the evidence the start-up check goes by.
+
+vLLM mixes this class into its worker (`--worker-extension-cls kvant.engine.report.WorkerReport`)
+and calls it by name from the API process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class WorkerReport:
+    """Adds `kvant_report` to a vLLM worker."""
+
+    def kvant_report(self) -> dict[str, Any]:
+        """Every attention layer of this rank, as it is: JSON-able, no tensors."""
+        from vllm.model_executor.layers.attention import Attention
+
+        context = self.vllm_config.compilation_config.static_forward_context  # type: ignore[attr-defined]
+        layers = [_layer(name, layer) for name, layer in context.items() if isinstance(layer, Attention)]
+        storages = {
+            layer.kv_cache.untyped_storage().data_ptr(): layer.kv_cache.untyped_storage().nbytes()
+            for layer in context.values()
+            if isinstance(layer, Attention)
+        }
+        return {
+            "rank": self.rank,  # type: ignore[attr-defined]
+            "threads": torch.get_num_threads(),
+            "layers": layers,
+            "kv_bytes": sum(storages.values()),
+        }
+
+
+def _layer(name: str, layer: Any) -> dict[str, Any]:
+    from kvant.engine.impl import KvantImpl
+
+    cache, impl = layer.kv_cache, layer.impl
+    entry: dict[str, Any] = {
+        "name": name,
+        "impl": type(impl).__name__,
+        "shares": layer.kv_sharing_target_layer_name,
+        "dtype": str(cache.dtype).removeprefix("torch."),
+        "shape": list(cache.shape),
+    }
+    if isinstance(impl, KvantImpl):
+        layout = impl.paged.layout
+        entry |= {
+            "key": layout.key.name,
+            "value": layout.value.name,
+            "kept": impl.owner in impl.model_spec.skip_layers,
+            "head_dim": layout.head_dim,
+            "kv_heads": layout.num_kv_heads,
+            "block_size": layout.block_size,
+            "bytes_per_token_head": layout.bytes_per_token_head,
+            "window": impl.window,
+            "kernel": impl.paged.kernel.name,
+            "why_not_better": impl.paged.why_not_better,
+            "identity": impl.identity.to_json(),
+            "digest": impl.identity.digest,
+        }
+    return entry

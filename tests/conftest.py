@@ -1,0 +1,11 @@
+"""Shared by all tests: deterministic random numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20_260_701)

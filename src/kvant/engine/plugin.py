@@ -8,7 +8,7 @@ nothing that can fail; everything it raises from `register` itself stops the pro
 
 from __future__ import annotations
 
-BACKEND = "kvant.engine.selection.Backend"
+SELECTION = "kvant.engine.selection"
 
 
 def register() -> None:
@@ -16,5 +16,8 @@ def register() -> None:
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
     # On CPU vLLM resolves `--attention-backend CUSTOM` to CPU_ATTN, elsewhere to CUSTOM itself.
-    register_backend(AttentionBackendEnum.CUSTOM, BACKEND)
-    register_backend(AttentionBackendEnum.CPU_ATTN, BACKEND)
+    register_backend(AttentionBackendEnum.CUSTOM, f"{SELECTION}.Backend")
+    register_backend(AttentionBackendEnum.CPU_ATTN, f"{SELECTION}.Backend")
+    # MLA models get these there without a word; selection refuses when the cache was to be ours.
+    register_backend(AttentionBackendEnum.CPU_MLA, f"{SELECTION}.CpuMla")
+    register_backend(AttentionBackendEnum.AMX_MLA, f"{SELECTION}.AmxMla")

@@ -37,6 +37,7 @@ def _reasons(config: VllmConfig) -> list[str]:
         "multi-head latent attention (MLA) stores no per-head keys and values": model.use_mla,
         "recurrent (Mamba, linear attention) layers share pages with their state": model.is_hybrid,
         "an encoder-decoder model has non-causal attention": model.is_encoder_decoder,
+        "kv_sharing_fast_prefill rewrites the attention metadata": cache.kv_sharing_fast_prefill,
         "decode context parallelism splits a page over ranks": parallel.decode_context_parallel_size > 1,
         "prefill context parallelism splits a page over ranks": parallel.prefill_context_parallel_size > 1,
     }

@@ -22,6 +22,10 @@ OPTION = "kvant"
 HOW = """--attention-backend CUSTOM --additional-config '{"kvant": {"key": "int8", "value": "int8"}}'"""
 
 
+STOCK_ONLY = {"CpuMla": "CPU_MLA", "AmxMla": "AMX_MLA"}
+"""Backends vLLM's CPU platform picks whatever was asked for: stock, or refused when we were asked for."""
+
+
 def spec_of(config: VllmConfig) -> CacheSpec | None:
     """The cache spec a vLLM configuration asks for; None where it does not ask for Kvant.
 
@@ -51,15 +55,16 @@ def spec_of(config: VllmConfig) -> CacheSpec | None:
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Backend":
+    if name not in ("Backend", *STOCK_ONLY):
         raise AttributeError(name)
     from vllm.config import get_current_vllm_config_or_none
-    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+    from vllm.utils.import_utils import resolve_obj_by_qualname
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
     config = get_current_vllm_config_or_none()
     spec = spec_of(config) if config is not None else None
     if config is None or spec is None:
-        return CPUAttentionBackend
+        return resolve_obj_by_qualname(AttentionBackendEnum[STOCK_ONLY.get(name, "CPU_ATTN")].value)
     versions.check()
     check(config, spec)
     from kvant.engine.backend import backend_for

@@ -1,0 +1,58 @@
+"""The `kvant` command. Each command is a thin file here; what it does lives elsewhere.
+
+To add a command: a module with a typer function or app, whose heavy imports stand inside functions
+(`kvant --help` must answer at once; a test says so), and one line in `app` below.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from kvant import __version__
+from kvant.cli import config, doctor, models, serve
+from kvant.errors import KvantError
+
+MISUSE = 2
+"""Exit status when the input is at fault, as for an unknown option."""
+
+app = typer.Typer(
+    name="kvant",
+    help="Low-bit KV cache for vLLM: packed pages, and the proof that answers stay the same.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("serve")(serve.serve)
+app.command("doctor")(doctor.doctor)
+app.add_typer(models.app, name="models")
+app.add_typer(config.app, name="config")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kvant {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; an expected error is one block on stderr and exit status 2."""
+    try:
+        app(arguments, prog_name="kvant")
+    except KvantError as error:
+        first, *rest = str(error).splitlines() or [type(error).__name__]
+        print("\n".join([f"error: {first}", *(f"       {line}" for line in rest)]), file=sys.stderr)
+        sys.exit(MISUSE)
+    sys.exit(0)

@@ -1,0 +1,64 @@
+"""`kvant serve`: options -> settings -> the engine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvant.cli.overrides import Assignments, ConfigFile, collect
+
+
+def serve(
+    config: ConfigFile = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Packaged model, local folder or hub id (model.path).")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on (serving.host).")
+    ] = None,
+    port: Annotated[str | None, typer.Option(metavar="N", help="Port of the API (serving.port).")] = None,
+    codec: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="auto, int, codebook or polar (kv_cache.codec)."),
+    ] = None,
+    key_bits: Annotated[
+        str | None, typer.Option(metavar="N", help="2, 3, 4, 8 or 16 (kv_cache.key_bits).")
+    ] = None,
+    value_bits: Annotated[
+        str | None, typer.Option(metavar="N", help="2, 3, 4, 8 or 16 (kv_cache.value_bits).")
+    ] = None,
+    assignments: Assignments = None,
+) -> None:
+    """Serve a model with a low-bit KV cache through an OpenAI-compatible API.
+
+    Without options: the demo model, keys and values in 8 bits, on http://127.0.0.1:8080.
+    """
+    from kvant.config import load
+    from kvant.config.scalars import resolve
+    from kvant.engine import options
+
+    def number(text: str | None) -> object:
+        # Read as in the file, so that the same values are refused with the same words; "" and "null"
+        # stay text, because None means that the flag was not given.
+        value = None if text is None else resolve(text)
+        return text if value is None else value
+
+    overrides, flags = collect(
+        {
+            "--model": ("model.path", model),
+            "--host": ("serving.host", host),
+            "--port": ("serving.port", number(port)),
+            "--codec": ("kv_cache.codec", codec),
+            "--key-bits": ("kv_cache.key_bits", number(key_bits)),
+            "--value-bits": ("kv_cache.value_bits", number(value_bits)),
+        },
+        assignments or (),
+    )
+    settings = load(config, overrides, flags=flags, engine_check=options.check)
+    for warning in settings.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    # Only now, so that a wrong setting is told before a missing library.
+    from kvant.engine.serve import run
+
+    raise typer.Exit(run(settings))

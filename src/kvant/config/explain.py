@@ -1,0 +1,139 @@
+"""pydantic's errors in plain words, with what was probably meant."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from kvant.config.scalars import resolve
+from kvant.config.settings import Settings
+from kvant.config.words import HIDDEN, is_secret, kind, near, show
+
+_KINDS = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "path_type": "a path",
+    "is_instance_of": "a path",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than_equal": ("le", "must be at most"),
+    "greater_than": ("gt", "must be more than"),
+    "less_than": ("lt", "must be less than"),
+}
+
+
+def explain(error: ErrorDetails) -> str:
+    """What is wrong and the mend; the place and the field's name go before it."""
+    path = error["loc"]
+    if error["type"] == "extra_forbidden":
+        return _unknown(path)
+    value, context = error["input"], error.get("ctx", {})
+    shown = HIDDEN if isinstance(value, str) and is_secret(str(path[-1])) else show(value)
+    code = error["type"]
+    if code in _KINDS:
+        is_kind = "is not" if value is None or isinstance(value, list | dict) else f"is {kind(value)}, not"
+        return f"{shown} {is_kind} {_KINDS[code]}{_converted(code, value, path)}"
+    if code == "literal_error":
+        return f"{shown} is not one of {_list(_choices(path))}{_nearest(value, _choices(path), path)}"
+    if code in _BOUNDS:
+        key, words = _BOUNDS[code]
+        limit = context[key] if context[key] % 1 else int(context[key])
+        hint = f"; did you mean {show(limit)}?" if code.endswith("equal") else ""
+        return f"{shown} {words} {show(limit)}{hint}"
+    if code == "multiple_of":
+        step = int(context["multiple_of"])
+        below, above = value // step * step, (value // step + 1) * step
+        options = [n for n in (below, above) if abs(n - value) == min(value - below, above - value)]
+        return f"{shown} is not a multiple of {step}; did you mean {' or '.join(map(str, options))}?"
+    if code == "finite_number":
+        return f"{shown} is not a finite number"
+    return f"{shown} {error['msg']}"
+
+
+def _unknown(path: tuple[int | str, ...]) -> str:
+    name, owner = str(path[-1]), section_of(path[:-1])
+    known = owner.model_fields if owner else {}
+    text = "unknown field"
+    close = near(name, known)
+    if close:
+        return f"{text}; did you mean {close}?"
+    plain = name.lower().replace("-", "_")
+    elsewhere = [
+        f"{section}.{plain}"
+        for section in Settings.model_fields
+        if (model := section_of((section,))) and plain in model.model_fields
+    ]
+    if elsewhere:
+        return f"{text}; did you mean {elsewhere[0]}?"
+    return f"{text}; known here: {', '.join(known)}"
+
+
+def section_of(path: Iterable[int | str]) -> type[BaseModel] | None:
+    """The section that the path leads to."""
+    model: Any = Settings
+    for part in path:
+        info = model.model_fields.get(part)
+        model = info.annotation if info else None
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return None
+    return model  # type: ignore[no-any-return]
+
+
+def _choices(path: tuple[int | str, ...]) -> tuple[Any, ...]:
+    owner = section_of(path[:-1])
+    annotation = owner.model_fields[str(path[-1])].annotation if owner else None
+    options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    return tuple(choice for option in options if get_origin(option) is Literal for choice in get_args(option))
+
+
+def _list(choices: tuple[Any, ...]) -> str:
+    return ", ".join(str(choice) for choice in choices)
+
+
+def _nearest(value: Any, choices: tuple[Any, ...], path: tuple[int | str, ...]) -> str:
+    numbers = [choice for choice in choices if isinstance(choice, int)]
+    close: Any = None
+    if numbers and isinstance(value, int):
+        close = min(numbers, key=lambda n: abs(n - value))
+    elif isinstance(value, str):
+        close = near(value, [c for c in choices if isinstance(c, str)], 0.4)
+    return f"; did you mean {close}?" if close is not None else _leave_out(value, path)
+
+
+def _converted(code: str, value: Any, path: tuple[int | str, ...]) -> str:
+    """The value that a laxer reader would have made of it."""
+    meant: Any = None
+    number: Any = resolve(value.strip()) if isinstance(value, str) else value
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number)
+    if code == "int_type" and is_number and int(number) == number:
+        meant = int(number)
+    elif code == "float_type" and is_number:
+        meant = number
+    elif code == "bool_type":
+        words: Mapping[Any, bool] = {"yes": True, "on": True, "true": True, "1": True, "y": True}
+        words = {**words, "no": False, "off": False, "false": False, "0": False, "n": False}
+        meant = words.get(str(value).strip().lower())
+    elif code == "string_type" and isinstance(value, int | float):
+        return f"; did you mean '{show(value)}', in quotes?"
+    elif code == "tuple_type" and type(value) is int:
+        return f"; did you mean [{value}]?"
+    return f"; did you mean {show(meant)}?" if meant is not None else _leave_out(value, path)
+
+
+def _leave_out(value: Any, path: tuple[int | str, ...]) -> str:
+    if value is not None:
+        return ""
+    owner = section_of(path[:-1])
+    info = owner.model_fields.get(str(path[-1])) if owner else None
+    return f"; leave it out for the default, {show(info.default)}" if info else ""

@@ -38,7 +38,7 @@ def write(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) ->
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 2 and "embed" not in name:
-                weight.normal_(0, 2.0 / weight.shape[1] ** 0.5 if "lm_head" not in name else 0.3)
+                weight.normal_(0, (0.3 if "lm_head" in name else 1.0 / weight.shape[1] ** 0.5))
             elif "embed" in name:
                 weight.normal_(0, 1.0)
     model.save_pretrained(folder)

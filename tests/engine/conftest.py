@@ -54,6 +54,7 @@ def engine(models: Callable[[str], Path]) -> Iterator[MakeEngine]:
             {"attention_backend": "CUSTOM", "additional_config": {"kvant": spec}} if spec is not None else {}
         )
         arguments = {
+            "dtype": "float32",
             "max_model_len": 2048,
             "max_num_batched_tokens": 256,
             "max_num_seqs": 8,

@@ -13,9 +13,11 @@ CB4 = {"key": "codebook4", "value": "codebook4"}
 CONTROL = {"key": "bf16", "value": "bf16"}
 SPECS = pytest.mark.parametrize("spec", [CONTROL, INT8, CB4], ids=lambda s: s["key"])
 
-# bf16 activations round differently in matrix products of another shape: log-probabilities of the
-# same tokens move by about this much between schedules in stock vLLM too.
-SCHEDULE_NOISE = 0.06
+# Engines run in float32, where matrix products of another shape change next to nothing: what is left
+# between two schedules is what the cache does. Bounds are on the mean change of a log-probability.
+SCHEDULE = 1e-3
+CONTROL_ROUNDING = 0.02  # bf16 pages against stock vLLM's float32 ones
+INT8_ROUNDING = 0.05
 
 
 def score(llm: object, ids: list[int]) -> np.ndarray:
@@ -26,7 +28,7 @@ def test_without_the_option_vllm_is_untouched(engine: MakeEngine) -> None:
     llm = engine()
     (report,) = llm.collective_rpc("kvant_report")
     assert {layer["impl"] for layer in report["layers"]} == {"CPUAttentionBackendImpl"}
-    assert {layer["dtype"] for layer in report["layers"]} == {"bfloat16"}
+    assert {layer["dtype"] for layer in report["layers"]} == {"float32"}
 
 
 def test_pages_are_packed_bytes_of_the_predicted_size(engine: MakeEngine) -> None:
@@ -43,17 +45,17 @@ def test_pages_are_packed_bytes_of_the_predicted_size(engine: MakeEngine) -> Non
 def test_blocks_in_the_same_memory_are_what_the_bytes_predict(engine: MakeEngine) -> None:
     blocks = {
         name: engine(spec, num_gpu_blocks_override=None).llm_engine.vllm_config.cache_config.num_gpu_blocks
-        for name, spec in (("stock", None), ("int8", INT8), ("codebook4", CB4))
+        for name, spec in (("control", CONTROL), ("int8", INT8), ("codebook4", CB4))
     }
-    assert blocks["int8"] == blocks["stock"] * 256 // 132
-    assert blocks["codebook4"] == blocks["stock"] * 256 // 68
+    assert blocks["int8"] == blocks["control"] * 256 // 132
+    assert blocks["codebook4"] == blocks["control"] * 256 // 68
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_control_through_our_kernels_equals_stock_vllm(engine: MakeEngine, family: str) -> None:
     ids = prompt(400, 1)
     difference = np.abs(score(engine(CONTROL, family), ids) - score(engine(None, family), ids))
-    assert difference.mean() < SCHEDULE_NOISE
+    assert difference.mean() < CONTROL_ROUNDING
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
@@ -65,7 +67,7 @@ def test_error_falls_with_bits(engine: MakeEngine, family: str) -> None:
         for name in ("int8", "codebook4", "codebook2")
     ]
     assert errors[0] < errors[1] < errors[2]
-    assert errors[0] < 2 * SCHEDULE_NOISE
+    assert errors[0] < INT8_ROUNDING
 
 
 @SPECS
@@ -73,7 +75,7 @@ def test_chunked_prefill_equals_one_shot(engine: MakeEngine, spec: dict[str, str
     ids = prompt(500, 3)
     chunked = score(engine(spec, max_num_batched_tokens=64), ids)
     whole = score(engine(spec, max_num_batched_tokens=1024), ids)
-    assert np.abs(chunked - whole).mean() < SCHEDULE_NOISE
+    assert np.abs(chunked - whole).mean() < SCHEDULE
 
 
 @SPECS
@@ -96,7 +98,7 @@ def test_mixed_batch_equals_alone(engine: MakeEngine, spec: dict[str, str]) -> N
     alone = [score(llm, p) for p in prompts]
     together = [logprobs(o) for o in generate(llm, prompts, 1, prompt_logprobs=0)]
     for one, other in zip(alone, together, strict=True):
-        assert np.abs(one - other).mean() < SCHEDULE_NOISE
+        assert np.abs(one - other).mean() < SCHEDULE
 
 
 def test_preempted_requests_give_the_same_text(engine: MakeEngine) -> None:
@@ -105,8 +107,7 @@ def test_preempted_requests_give_the_same_text(engine: MakeEngine) -> None:
     prompts = [prompt(100, seed) for seed in range(10, 16)]
     expected = tokens(generate(roomy, prompts, 60))
     got = tokens(generate(tight, prompts, 60))
-    same = [a == b for a, b in zip(expected, got, strict=True)]
-    assert sum(same) >= 4, "six requests of 160 tokens in a pool of 640: recomputation changed the text"
+    assert got == expected, "six requests of 160 tokens in a pool of 640: recomputation changed the text"
 
 
 def test_warm_up_and_idle_steps_never_touch_written_pages(engine: MakeEngine) -> None:
@@ -142,7 +143,7 @@ def test_skipped_layers_keep_16_bits_and_the_rest_still_saves(engine: MakeEngine
     assert sizes == [256] + [132] * (len(sizes) - 1)
     assert [layer["kept"] for layer in report["layers"]] == [True] + [False] * (len(sizes) - 1)
     ids = prompt(300, 22)
-    assert np.abs(score(llm, ids) - score(engine(CONTROL, family), ids)).mean() < 2 * SCHEDULE_NOISE
+    assert np.abs(score(llm, ids) - score(engine(CONTROL, family), ids)).mean() < INT8_ROUNDING
 
 
 def test_sliding_window_layers_across_the_wrap(engine: MakeEngine) -> None:
@@ -150,5 +151,5 @@ def test_sliding_window_layers_across_the_wrap(engine: MakeEngine) -> None:
     control, packed = engine(CONTROL, "gemma3"), engine(INT8, "gemma3")
     for length in (30, 100, 400):
         ids = prompt(length, length)
-        assert np.abs(score(packed, ids) - score(control, ids)).mean() < 2 * SCHEDULE_NOISE
+        assert np.abs(score(packed, ids) - score(control, ids)).mean() < INT8_ROUNDING
         generate(packed, [ids], 80)

@@ -1,0 +1,81 @@
+// The arguments of the kernels, and the table of functions that each instruction set fills.
+#pragma once
+
+#include <cstdint>
+
+#include "layout.h"
+
+namespace kvant {
+
+constexpr int kRows = 64;      // query rows (tokens x heads of a group) that share a decoded tile
+constexpr int kStretch = 128;  // tokens between two looks at the running maximum
+constexpr int kRange = 1024;   // tokens of one partial result
+
+struct EncodeCall {
+  const Layout* layout;
+  std::uint8_t* pages;
+  const void* key;
+  const void* value;
+  std::int64_t key_stride, value_stride;  // elements between tokens
+  Type type;
+  const std::int64_t* slots;
+  std::int64_t num_tokens;
+  const float* key_signs;  // [KV head][head_dim], null = no rotation
+  const float* value_signs;
+};
+
+struct AttendCall {
+  const Layout* layout;
+  const std::uint8_t* pages;
+  const void* query;
+  void* out;
+  std::int64_t query_stride, out_stride;  // elements between tokens
+  Type type;
+  const std::int32_t* block_table;
+  std::int64_t block_table_stride;
+  int num_q_heads;
+  int group;  // query heads of one KV head
+  float scale;
+  int window;          // 0 = none
+  float softcap;       // 0 = none
+  const float* sinks;  // [query head], null = none
+  const float* key_signs;
+  const float* value_signs;
+};
+
+// One sequence as planned. Its rows are (query token, head of the group), token by token.
+struct Sequence {
+  std::int64_t first_item;   // work items before this sequence
+  std::int64_t first_block;  // row blocks (of all KV heads) before this sequence
+  std::int64_t partials;     // row states before this sequence
+  std::int64_t first_token;  // row of `query` and `out`
+  std::int32_t index;        // row of the block table
+  std::int32_t position;     // of its first query token
+  std::int32_t rows;         // of one KV head
+  std::int32_t blocks;       // of one KV head
+  std::int32_t first_range;  // the first one that any row reads
+  std::int32_t ranges;
+  bool split;  // ranges are items of their own, merged afterwards
+};
+
+// The running softmax of one row: maximum, sum, padding, then head_dim weighted values.
+constexpr int kStateHead = 16;
+inline int state_floats(const Layout& layout) { return kStateHead + layout.head_dim; }
+
+struct Kernels {
+  // Encodes the tokens whose tile belongs to `thread`.
+  void (*encode)(const EncodeCall& call, int thread, int threads);
+  // One row block over all its context: from queries to outputs.
+  void (*attend)(const AttendCall& call, const Sequence& seq, int head, int block, float* scratch);
+  // One row block over one range: states of its rows, `stride` states apart.
+  void (*attend_range)(const AttendCall& call, const Sequence& seq, int head, int block, int range,
+                       float* states, int stride, float* scratch);
+  // The outputs of a row block from the states of its ranges.
+  void (*merge)(const AttendCall& call, const Sequence& seq, int head, int block, const float* states,
+                float* scratch);
+  void (*decode_tile)(const Layout& layout, const Side& side, const std::uint8_t* tile, float* out);
+  void (*rotate)(const Mixing& mixing, const float* x, float* y, std::int64_t n, const float* signs,
+                 bool inverse);
+};
+
+}  // namespace kvant

@@ -1,0 +1,65 @@
+// What a page is made of, as plain data: shared by the host code and every instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace kvant {
+
+constexpr int kTile = 16;  // tokens in a tile, and lanes of a vector
+constexpr int kMaxHeadDim = 512;
+constexpr int kMaxColumns = 31;  // largest odd factor of a head_dim: 496 = 31 * 16
+constexpr int kPolarBlock = 16;  // values that share a radius
+constexpr int kPolarBits = 46;   // angle bits of such a block
+
+enum class Kind : int { bf16 = 0, integer = 1, codebook = 2, residual = 3, polar = 4 };
+enum class Type : int { f32 = 0, bf16 = 1, f16 = 2 };
+
+// The orthonormal mixing of transforms/hadamard.py: D = m * p, Walsh-Hadamard over p, Hartley over m.
+struct Mixing {
+  int head_dim = 0;
+  int m = 1;
+  int p = 0;
+  float norm = 1;  // 1 / sqrt(p)
+  float hartley[kMaxColumns * kMaxColumns] = {};
+};
+
+// Angles of the polar format: cosines and sines of their centres, and the edges between them.
+struct PolarTables {
+  float cos_first[16], sin_first[16];
+  float cos[3][4], sin[3][4];
+  float edges[3][3];
+};
+
+// How one side (keys or values) of a tile is stored. Offsets are from the start of the tile.
+struct Side {
+  Kind kind = Kind::bf16;
+  int bits = 0;
+  bool asymmetric = false;
+  bool byte_scale = false;
+  bool is_key = false;
+  int codes = 0;
+  int meta = 0;
+  int code_bytes = 0;
+  int meta_bytes = 0;                 // per token
+  float levels[16] = {};              // values of the codes in units of the scale
+  float edges[15] = {};               // decision thresholds between them
+  float byte_scales[256] = {};        // what a one-byte scale stands for
+  float signs[2 * kMaxHeadDim] = {};  // the two diagonals of the jl sketch
+  float weight = 0;                   // its factor c
+  PolarTables polar = {};
+};
+
+struct Layout {
+  Side key, value;
+  Mixing mixing;
+  int head_dim = 0;
+  int num_kv_heads = 0;
+  int block_size = 0;
+  int tile_bytes = 0;
+  std::int64_t page_bytes = 0;
+
+  // Floats of a query as the kernels read it: a residual key is read by the query and its sketch.
+  int query_width() const { return key.kind == Kind::residual ? 2 * head_dim : head_dim; }
+};
+
+}  // namespace kvant

@@ -1,0 +1,57 @@
+// Per-token numbers of a tile: bfloat16, or a byte that stands for a power of 2^(1/8).
+#pragma once
+
+#include <cmath>
+
+#include "convert.h"
+#include "layout.h"
+#include "vec.h"
+
+namespace kvant {
+namespace {
+
+KVANT_INLINE F16 load_bf16(const std::uint8_t* meta) {
+  alignas(64) float x[kTile];
+  for (int t = 0; t < kTile; ++t) x[t] = from_bf16(read_u16(meta + 2 * t));
+  return load(x);
+}
+
+// The scales of the 16 tokens.
+KVANT_INLINE F16 load_scales(const Side& side, const std::uint8_t* meta) {
+  if (!side.byte_scale) return load_bf16(meta);
+  alignas(64) float x[kTile];
+  for (int t = 0; t < kTile; ++t) x[t] = side.byte_scales[meta[t]];
+  return load(x);
+}
+
+// Stores a scale and returns what it is read back as.
+inline float store_scale(const Side& side, std::uint8_t* meta, int token, float scale) {
+  if (!side.byte_scale) {
+    const std::uint16_t raw = to_bf16(scale);
+    write_u16(meta + 2 * token, raw);
+    return from_bf16(raw);
+  }
+  std::uint8_t raw = 0x80;  // zero
+  if (!(scale < 0x1p-16f)) {
+    const double e = __builtin_rint(8 * ::log2(static_cast<double>(scale)));
+    raw = static_cast<std::uint8_t>(static_cast<int>(e > 127 ? 127 : e < -127 ? -127 : e));
+  }
+  meta[token] = raw;
+  return side.byte_scales[raw];
+}
+
+// Sum of squares in the order of numpy's pairwise summation, so that scales are the same bits.
+inline float sum_squares(const float* x, int n) {
+  if (n > 128) {
+    const int half = n / 2 - n / 2 % 8;
+    return sum_squares(x, half) + sum_squares(x + half, n - half);
+  }
+  float r[8] = {};
+  for (int i = 0; i < n; i += 8) {
+    for (int j = 0; j < 8; ++j) r[j] += x[i + j] * x[i + j];
+  }
+  return ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+}
+
+}  // namespace
+}  // namespace kvant

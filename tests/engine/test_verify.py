@@ -25,6 +25,7 @@ def layer(index: int, spec: CacheSpec = SPEC) -> dict[str, Any]:
         "shares": None,
         "dtype": "uint8",
         "shape": [100, 3, 32, layout.bytes_per_token_head],
+        "page_bytes": layout.page_bytes,
         "key": stored.key.name,
         "value": stored.value.name,
         "kept": kept,

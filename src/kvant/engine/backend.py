@@ -14,6 +14,7 @@ import torch
 from vllm.v1.attention.backend import AttentionBackend, AttentionType, MultipleOf
 from vllm.v1.kv_cache_interface import KVCacheLayout
 
+from kvant.errors import ConfigError
 from kvant.formats import TILE
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 
 class KvantBackend(AttentionBackend):
-    """Packed low-bit pages. `spec` is set by `backend_for`."""
+    """Packed low-bit pages. `spec` and `beside` are set by `backend_for`."""
 
     spec: ClassVar[CacheSpec]
+    beside: ClassVar[CacheSpec | None] = None
     forward_includes_kv_cache_update = False
     supported_dtypes: ClassVar[list[torch.dtype]] = [torch.float16, torch.bfloat16, torch.float32]
 
@@ -71,8 +73,15 @@ class KvantBackend(AttentionBackend):
     @classmethod
     def customize_spec(cls, spec: AttentionSpec) -> AttentionSpec:
         """Tell vLLM the bytes of one token and head, keys and values together. Idempotent."""
+        if spec.state_content_bytes is not None:
+            return spec
         layout = cls.spec.layout(spec.head_size, spec.num_kv_heads)
-        return replace(spec, dtype=torch.uint8, state_content_bytes=layout.bytes_per_token_head)
+        packed = replace(spec, dtype=torch.uint8, state_content_bytes=layout.bytes_per_token_head)
+        if (
+            cls.beside is None or spec.block_size < TILE
+        ):  # a block of 1 is vLLM asking for the size of a token
+            return packed
+        return _fit(packed, cls.beside)
 
     @staticmethod
     def get_impl_cls() -> type[KvantImpl]:
@@ -87,11 +96,32 @@ class KvantBackend(AttentionBackend):
         return KvantMetadataBuilder
 
 
-@lru_cache(maxsize=32)
-def backend_for(spec: CacheSpec) -> type[KvantBackend]:
-    """The backend class of one cache spec; the same spec gives the same class.
+def _fit(kept: AttentionSpec, beside: CacheSpec) -> AttentionSpec:
+    """A 16-bit page no larger than the packed page of the other layers.
 
-    vLLM groups layers by class name, so different specs must have different names.
+    Where a model mixes full and sliding-window layers, vLLM gives all layers pages of one size and
+    would pad the packed ones up to a 16-bit page: nothing would be saved, without a word.
     """
-    name = f"KvantBackend[{spec.name}]"
-    return type(name, (KvantBackend,), {"spec": spec, "__module__": __name__, "__qualname__": name})
+    packed = beside.layout(kept.head_size, kept.num_kv_heads).bytes_per_token_head * kept.num_kv_heads
+    token = kept.state_content_bytes * kept.num_kv_heads
+    fitting = packed * kept.block_size // token // TILE * TILE
+    if not fitting:
+        needed = -(-TILE * token // (packed * TILE)) * TILE
+        raise ConfigError(
+            f"skip_layers: {TILE} tokens of a 16-bit layer do not fit a packed page of {kept.block_size} "
+            f"tokens in this model, which mixes full and sliding-window layers; set block_size to {needed}"
+        )
+    return replace(kept, block_size=fitting, page_size_padded=packed * kept.block_size)
+
+
+@lru_cache(maxsize=32)
+def backend_for(spec: CacheSpec, beside: CacheSpec | None = None) -> type[KvantBackend]:
+    """The backend class of one cache spec; the same arguments give the same class.
+
+    `beside` is given for 16-bit layers whose pages must be as large as that spec's. vLLM groups layers
+    by class name, so different specs must have different names.
+    """
+    name = f"KvantBackend[{spec.name}{' beside ' + beside.name if beside else ''}]"
+    return type(
+        name, (KvantBackend,), {"spec": spec, "beside": beside, "__module__": __name__, "__qualname__": name}
+    )

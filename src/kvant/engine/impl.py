@@ -13,7 +13,7 @@ from vllm.v1.attention.backend import AttentionImpl, AttentionType
 from kvant.cache.identity import PageIdentity
 from kvant.cache.layout import PageLayout
 from kvant.cache.spec import CacheSpec
-from kvant.engine.backend import KvantBackend, backend_for
+from kvant.engine.backend import backend_for
 from kvant.engine.metadata import KvantMetadata
 from kvant.engine.selection import spec_of
 from kvant.errors import EngineError
@@ -78,8 +78,13 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
             (n, x) for n, x in self._layers.items() if getattr(x, "impl", None) is self
         )
         self.owner = extract_layer_index(self.kv_sharing_target_layer_name or self.layer_name)
-        self.spec = self.model_spec.kept() if self.owner in self.model_spec.skip_layers else self.model_spec
-        layer.attn_backend = backend_for(self.spec)
+        if self.owner in self.model_spec.skip_layers:
+            mixed = len({other.sliding_window for other in layers_of(self._layers).values()}) > 1
+            self.spec = self.model_spec.kept()
+            layer.attn_backend = backend_for(self.spec, self.model_spec if mixed else None)
+        else:
+            self.spec = self.model_spec
+            layer.attn_backend = backend_for(self.spec)
         if self.sinks is not None:
             self.sinks = self.sinks.to(torch.float32).contiguous()
 
@@ -155,11 +160,8 @@ def _global_heads(config: Any, local: int) -> range:
     return range(first, first + local)
 
 
-def layers_of(context: dict[str, Any]) -> dict[str, tuple[Attention, KvantImpl]]:
+def layers_of(context: dict[str, Any]) -> dict[str, Attention]:
     """The attention layers of a model that use this class, by name."""
     return {
-        name: (layer, layer.impl)
-        for name, layer in context.items()
-        if isinstance(getattr(layer, "impl", None), KvantImpl)
-        and issubclass(layer.attn_backend, KvantBackend)
+        name: layer for name, layer in context.items() if isinstance(getattr(layer, "impl", None), KvantImpl)
     }

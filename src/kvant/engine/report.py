@@ -43,6 +43,7 @@ def _layer(name: str, layer: Any) -> dict[str, Any]:
         "shares": layer.kv_sharing_target_layer_name,
         "dtype": str(cache.dtype).removeprefix("torch."),
         "shape": list(cache.shape),
+        "page_bytes": cache.stride(0) * cache.element_size(),
     }
     if isinstance(impl, KvantImpl):
         layout = impl.paged.layout

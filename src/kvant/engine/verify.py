@@ -22,7 +22,7 @@ class LayerPlan:
     name: str
     stored: str
     why: str
-    bytes_per_token: int
+    bytes_per_token: float
     window: int
 
 
@@ -77,7 +77,7 @@ def judge(
         shown = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
         raise EngineError(f"the cache that runs is not the one configured, refusing to serve: {shown}")
     own = [layer for worker in workers for layer in worker["layers"] if not layer["shares"]]
-    stored = sum(_bytes_per_token(layer) for layer in own)
+    stored = round(sum(_bytes_per_token(layer) for layer in own))
     values = sum(2 * layer["shape"][1] * _head_dim(layer) for layer in own)
     first = workers[0]["layers"][0]
     return EngineReport(
@@ -121,9 +121,9 @@ def _problems(layer: dict[str, Any], spec: CacheSpec | None) -> list[str]:
     return [f"{what} is {is_!r}, expected {want!r}" for what, (is_, want) in found.items() if is_ != want]
 
 
-def _bytes_per_token(layer: dict[str, Any]) -> int:
-    _, heads, _, content = layer["shape"]
-    return int(heads * content * (1 if layer["dtype"] == "uint8" else 2))
+def _bytes_per_token(layer: dict[str, Any]) -> float:
+    """As allocated: what vLLM pads a page with counts."""
+    return float(layer["page_bytes"] / layer["shape"][2])
 
 
 def _head_dim(layer: dict[str, Any]) -> int:

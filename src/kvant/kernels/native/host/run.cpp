@@ -11,6 +11,9 @@
 namespace kvant {
 namespace {
 
+// Fewer vectors than this are encoded before other threads have woken up.
+constexpr std::int64_t kParallelVectors = 64;
+
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
 void check_sequences(const AttendCall& call, std::int64_t num_blocks, const std::int32_t* query_start,
@@ -93,7 +96,7 @@ void run_encode(const Kernels& kernels, const EncodeCall& call, std::int64_t num
              ", there are slots 0 to " + std::to_string(slots - 1) + " (and -1 for none)");
     }
   }
-#pragma omp parallel if (call.num_tokens * call.layout->num_kv_heads > 1)
+#pragma omp parallel if (call.num_tokens * call.layout->num_kv_heads >= kParallelVectors)
   kernels.encode(call, omp_get_thread_num(), omp_get_num_threads());
 }
 

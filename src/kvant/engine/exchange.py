@@ -1,0 +1,122 @@
+"""One request on its way through vLLM's app: its body, its answer, and the one way to cut it short.
+
+vLLM aborts a request in the engine when its client disconnects, and only then. So a cut (timeout,
+end of draining) is told to the app as a disconnect, after the client got its error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import Message, Receive, Scope, Send
+
+from kvant.engine import envelope
+from kvant.engine.envelope import Refusal
+
+MAX_ERROR_BYTES = 1 << 20
+"""An error body that grows beyond this is not read to its end."""
+
+
+class Exchange:
+    """The `receive` and `send` that vLLM's app gets for one request."""
+
+    def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send, request_id: str) -> None:
+        self._scope = scope
+        self._body: bytes | None = body
+        self._receive = receive
+        self._send = send
+        self._id = request_id
+        self._cut = asyncio.Event()
+        self._gone = False
+        self._done = False
+        self._start: Message | None = None
+        self._streaming = False
+        self._error: list[bytes] | None = None
+
+    async def receive(self) -> Message:
+        """The body once; then nothing until the client leaves or the request is cut."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        waits = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._cut.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            self._gone = waits[0].done()
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Passes the answer on; errors are held back until complete, bounded and put in the envelope."""
+        if self._done or self._gone:
+            return
+        if message["type"] == "http.response.start":
+            self._start = message
+            kind = Headers(raw=message["headers"]).get("content-type", "")
+            self._streaming = kind.startswith("text/event-stream")
+            if message["status"] >= 400:
+                self._error = []
+                return
+        elif message["type"] == "http.response.body":
+            if self._error is not None:
+                self._error.append(message.get("body", b""))
+                if not message.get("more_body") or sum(map(len, self._error)) > MAX_ERROR_BYTES:
+                    await self._answer(self._understood(b"".join(self._error)))
+                return
+            self._done = not message.get("more_body")
+        await self._send(message)
+
+    async def cut(self, refusal: Refusal) -> None:
+        """Ends the request with this refusal, in whatever state its answer is."""
+        if self._done:
+            return
+        if self._start is None or self._error is not None:
+            await self._answer(refusal)
+        else:
+            self._done = True
+            tail = refusal.event() if self._streaming else b""
+            await self._send({"type": "http.response.body", "body": tail, "more_body": False})
+        self._cut.set()
+
+    async def _answer(self, refusal: Refusal) -> None:
+        self._done = True
+        self._error = None
+        self._start = self._start or {}
+        await refusal.response()(self._scope, self._receive, self._send)
+
+    def _understood(self, body: bytes) -> Refusal:
+        """vLLM's error as a refusal; a message of its own making is never passed on for a 500."""
+        assert self._start is not None
+        status = int(self._start["status"])
+        if status >= 500 and status != 503:
+            return envelope.internal(self._id)
+        try:
+            error = json.loads(body)
+        except ValueError:
+            error = {}
+        detail = error.get("error", error) if isinstance(error, dict) else {}
+        detail = detail if isinstance(detail, dict) else {"message": detail}
+        message = detail.get("message") or detail.get("detail") or "the request was refused"
+        kind = detail.get("type") or ("NotFoundError" if status == 404 else "BadRequestError")
+        retry_after = 5 if status in (429, 503) else None
+        return Refusal(status, "engine", str(kind), str(message), _text(detail.get("param")), retry_after)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)[:200]
+
+
+def tagged(send: Send, request_id: str, started: Callable[[int], None]) -> Send:
+    """`send` that adds x-request-id to the answer and reports its status."""
+
+    async def wrapper(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(raw=message["headers"])["x-request-id"] = request_id
+            started(message["status"])
+        await send(message)
+
+    return wrapper

@@ -1,0 +1,193 @@
+"""`kvant serve`: one process from first byte to last, with the engine behind a door that is always there.
+
+Order of a start: bind the port, answer probes, verify the weights, start vLLM in a thread, compare what
+runs with what was configured, generate once, open. Order of an end: drain, close, stop the engine,
+leave no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from kvant import __version__
+from kvant.config import Settings
+from kvant.engine import boot, children, table
+from kvant.engine.boot import Engine
+from kvant.engine.drain import Stop, drain
+from kvant.engine.keys import Keys
+from kvant.engine.listener import Listener
+from kvant.engine.probes import MetricsApp
+from kvant.engine.server import Door
+from kvant.engine.smoke import smoke
+from kvant.engine.validation import install, item_check
+from kvant.engine.verify import EngineReport, verify_engine
+from kvant.errors import EngineError
+from kvant.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = logging.getLogger("kvant.server")
+
+ENGINE_STOP_SECONDS = 10
+BOOT_STOP_SECONDS = 1
+WATCH_SECONDS = 1.0
+
+
+def run(settings: Settings) -> int:
+    """Serves until SIGTERM or SIGINT; 0 when it ended because it was asked to.
+
+    Raises `KvantError` when the service cannot start, or when its engine dies.
+    """
+    import uvloop
+
+    _log_to_stderr(settings.monitoring.log_level)
+    service = Service(settings)
+    try:
+        uvloop.run(service.serve())
+    finally:
+        children.stop_all(BOOT_STOP_SECONDS if service.booting else ENGINE_STOP_SECONDS)
+    if service.booting:
+        # The thread that starts vLLM cannot be interrupted, and waiting for it is not stopping.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    # vLLM freezes the heap while it serves; an engine left to the end of the interpreter fails there.
+    del service
+    gc.unfreeze()
+    gc.collect()
+    return 0
+
+
+class Service:
+    """Everything one process serves."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._keys = Keys.load(settings.security.api_key_file)
+        self.booting = True
+        """Whether vLLM is still being started, in a thread of its own."""
+
+    async def serve(self) -> None:
+        """Returns when asked to stop."""
+        self._stop = Stop()
+        self._stop.install()
+        self._door = Door(self._settings, self._keys, self._metrics)
+        async with self._listening():
+            engine = await self._started()
+            if engine is not None:
+                async with self._running(engine):
+                    await self._until_asked(engine)
+
+    @contextlib.asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        serving = self._settings.serving
+        listeners = [Listener(self._door, serving.host, serving.port, "serving.port")]
+        if self._settings.monitoring.metrics_port is not None:
+            port = self._settings.monitoring.metrics_port
+            listeners.append(
+                Listener(MetricsApp(self._metrics), "127.0.0.1", port, "monitoring.metrics_port")
+            )
+        tasks = [asyncio.create_task(listener.run_until_closed()) for listener in listeners]
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(one.close(task) for one, task in zip(listeners, tasks, strict=True)))
+
+    @contextlib.asynccontextmanager
+    async def _running(self, engine: Engine) -> AsyncIterator[None]:
+        try:
+            spec = self._settings.kv_cache.to_spec() if self._settings.kv_cache.enable_quant else None
+            report = await verify_engine(engine.client, spec)
+            app = await _vllm_app(engine)
+            async with app.router.lifespan_context(app):
+                await smoke(app, engine.args.served_model_name[0])
+                self._announce(engine, report)
+                self._door.open(app, report, item_check())
+                yield
+                await drain(self._door, self._stop, self._settings.serving.drain_timeout)
+        finally:
+            seconds = 0 if self._stop.insisted.is_set() else ENGINE_STOP_SECONDS
+            await asyncio.to_thread(engine.client.shutdown, timeout=seconds)
+
+    async def _until_asked(self, engine: Engine) -> None:
+        while not self._stop.asked.is_set():
+            if engine.client.errored:
+                self._door.become(self._door.state.fail("the engine has died"))
+                raise EngineError("the engine has died; its last log lines tell why")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stop.asked.wait(), WATCH_SECONDS)
+
+    async def _started(self) -> Engine | None:
+        """The engine, or None when a signal came first."""
+        start = asyncio.ensure_future(boot.in_thread(lambda: boot.start(self._settings)))
+        asked = asyncio.ensure_future(self._stop.asked.wait())
+        await asyncio.wait({start, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if not start.done():
+            self._door.become(self._door.state.drain())
+            start.cancel()
+            return None
+        self.booting = False
+        return start.result()
+
+    def _announce(self, engine: Engine, report: EngineReport) -> None:
+        from rich.console import Console
+        from vllm.v1.metrics.prometheus import get_prometheus_registry
+
+        metrics, name = self._metrics, engine.args.served_model_name[0]
+        metrics.bytes_per_token.set(report.bytes_per_token)
+        metrics.effective_bits.set(report.effective_bits)
+        metrics.build.info(
+            {
+                "version": __version__,
+                "engine": engine.versions.distribution,
+                "engine_version": engine.versions.vllm,
+                "formats": report.formats,
+                "kernel": report.kernel,
+                "identity": report.digest,
+            }
+        )
+        metrics.join(get_prometheus_registry())
+        for note in engine.notes:
+            print(f"warning: {note}", file=sys.stderr)
+        facts = table.rows(
+            self._settings,
+            report,
+            name=name,
+            max_context=engine.client.model_config.max_model_len,
+            engine=f"Kvant {__version__}, {engine.versions.distribution} {engine.versions.vllm}",
+        )
+        table.show(Console(), facts, table.example(self._settings, name))
+
+
+async def _vllm_app(engine: Engine) -> FastAPI:
+    """vLLM's own FastAPI app over the running engine, with our words for malformed requests."""
+    from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+    from vllm.entrypoints.launchers.app import build_app
+
+    client = engine.client
+    await client.reset_mm_cache()
+    tasks = await client.get_supported_tasks()
+    app: FastAPI = build_app(engine.args, tasks, client.model_config)
+    install(app, client.model_config.max_model_len)
+    await init_app_state(client, app.state, engine.args, tasks)
+    return app
+
+
+def _log_to_stderr(level: str) -> None:
+    logger = logging.getLogger("kvant")
+    logger.setLevel(level.upper())
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False

@@ -1,0 +1,1 @@
+"""What Kvant measures about itself."""

@@ -1,0 +1,48 @@
+"""Every metric of Kvant, once.
+
+Only what vLLM does not measure itself: its own `vllm:*` series stand beside these on /metrics.
+Labels are from fixed sets; nothing a client sends becomes one.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info, generate_latest
+
+
+class Metrics:
+    """The metrics of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._shown = [self.registry]
+        self.build = Info(
+            "kvant_build", "Versions, formats and identity of what runs.", registry=self.registry
+        )
+        self.ready = Gauge("kvant_ready", "1 while /ready answers 200.", registry=self.registry)
+        self.inflight = Gauge(
+            "kvant_inflight_requests", "API requests being answered.", registry=self.registry
+        )
+        self.rejected = Counter(
+            "kvant_requests_rejected_total",
+            "API requests refused or cut short by Kvant itself.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.bytes_per_token = Gauge(
+            "kvant_cache_bytes_per_token",
+            "Bytes that one token takes in the KV cache, all layers.",
+            registry=self.registry,
+        )
+        self.effective_bits = Gauge(
+            "kvant_effective_bits",
+            "Stored bits per key or value element, scales and norms counted.",
+            registry=self.registry,
+        )
+
+    def join(self, registry: CollectorRegistry) -> None:
+        """Show this registry (vLLM's) after ours."""
+        self._shown.append(registry)
+
+    def render(self) -> bytes:
+        """The Prometheus text format."""
+        return b"".join(bytes(generate_latest(registry)) for registry in self._shown)

@@ -1,0 +1,7 @@
+"""The shared servers."""
+
+from __future__ import annotations
+
+from tests.e2e.fixtures import server, start, strict
+
+__all__ = ["server", "start", "strict"]

@@ -1,9 +1,13 @@
-"""Shared by all tests: deterministic random numbers."""
+"""Shared by all tests: deterministic random numbers, and engines on tiny models."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from tests.engines import engine, models
+
+__all__ = ["engine", "models", "rng"]
 
 
 @pytest.fixture

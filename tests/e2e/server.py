@@ -42,7 +42,7 @@ class Server:
             [KVANT, "serve", "-c", str(config), *arguments],
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env={name: value for name, value in os.environ.items() if not SETTINGS_OF_OTHERS.match(name)},
+            env=_environment(),
             start_new_session=True,
         )
 
@@ -134,6 +134,12 @@ def serving(folder: Path, settings: dict[str, dict[str, Any]], *arguments: str) 
         yield server
     finally:
         server.close()
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not SETTINGS_OF_OTHERS.match(name)}
+    # Threads that spin while they wait are starved many times over when something else runs as well.
+    return {**kept, "OMP_WAIT_POLICY": "passive"}
 
 
 def free_port() -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.engine.conftest import MakeEngine
 from tests.engine.run import caches, generate, logprobs, prompt, tokens
+from tests.engines import MakeEngine
 
 INT8 = {"key": "int8", "value": "int8"}
 CB4 = {"key": "codebook4", "value": "codebook4"}

@@ -142,8 +142,10 @@ def test_sixteen_bit_queries_and_outputs(isa: str, dtype: str, rng: np.random.Ge
     workspace = np.empty(kernels.workspace_bytes(6, 45, 45, 1), np.uint8)
     signs = [s.ctypes.data for s in kernels._signs if s is not None]
     _native.attend(
-        isa, native_layout(kernels.layout), cache.pages.ctypes.data, len(cache.pages), raw.ctypes.data,
-        6 * 64, out.ctypes.data, 8 * 64, 2 if dtype == "float16" else 1, table.ctypes.data, table.shape[1],
+        isa, native_layout(kernels.layout), cache.pages.ctypes.data, len(cache.pages),
+        cache.pages.shape[1], raw.ctypes.data, 6 * 64,
+        out.ctypes.data, 8 * 64,
+        2 if dtype == "float16" else 1, table.ctypes.data, table.shape[1],
         query_start.ctypes.data, lengths.ctypes.data, 1, 6, 0.125, 0, 0.0, 0, *signs,
         workspace.ctypes.data, workspace.size,
     )  # fmt: skip

@@ -184,8 +184,8 @@ def test_sixteen_bit_inputs_and_strides(isa: str, rng: np.random.Generator) -> N
         pages = np.zeros_like(expected)
         signs = [s.ctypes.data for s in kernels._signs if s is not None]
         _native.encode(
-            isa, native_layout(layout), pages.ctypes.data, 1, raw[:, 2:4].ctypes.data,
-            raw[:, 4:6].ctypes.data, 7 * 64, 7 * 64,
+            isa, native_layout(layout), pages.ctypes.data, 1, layout.page_bytes,
+            raw[:, 2:4].ctypes.data, raw[:, 4:6].ctypes.data, 7 * 64, 7 * 64,
             2 if dtype == "float16" else 1, slots.ctypes.data, 20, *signs,
         )  # fmt: skip
         assert np.array_equal(pages, expected), dtype

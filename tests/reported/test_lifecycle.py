@@ -7,7 +7,6 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ def abandoned(server: Server, way: str, stream: bool, stage: str) -> None:
     body = httpx.Request(
         "POST", server.url, json={**LONG, "prompt": prompt, "max_tokens": 700, "stream": stream}
     )
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     connection = socket.create_connection(("127.0.0.1", server.port))
     with connection:
         connection.sendall(f"{head}Content-Length: {len(body.content)}\r\n\r\n".encode() + body.content)

@@ -81,7 +81,7 @@ def parse(chosen: dict[str, Any]) -> Namespace:
         def error(self, message: str) -> NoReturn:
             raise EngineError(f"vLLM refuses its options: {message}{_hint(message, known)}")
 
-    parser = make_arg_parser(Parser())
+    parser = make_arg_parser(Parser(allow_abbrev=False))
     known = sorted(vars(parser.parse_args([])))
     args: Namespace = parser.parse_args(command_line(chosen))
     try:

@@ -42,7 +42,10 @@ class Batch:
             raise KernelError(
                 f"block_table: expected int32 ({self.seqs}, *), got {table.dtype} {table.shape}"
             )
-        self.table, self.table_stride = table.address, table.strides[0]
+        self.table, self.table_stride = (
+            table.address,
+            table.strides[0] if table.shape[0] > 1 else table.shape[1],
+        )
         self.starts = contiguous("query_start", query_start, "int32", (self.seqs + 1,))
         self.lengths = contiguous("seq_lens", seq_lens, "int32", (self.seqs,))
         self.tokens = int(query_start[self.seqs])
@@ -85,7 +88,7 @@ class PagedAttention:
     def encode(self, pages: Array, key: Array, value: Array, slots: Array) -> None:
         """Write keys and values (tokens, KV heads, D) at `slots` int64 (tokens,); -1 is skipped.
 
-        pages: uint8 (blocks, page_bytes) or any contiguous shape of that many bytes.
+        pages: uint8 (blocks, ...), the bytes of a page contiguous; pages may lie apart.
         """
         dtype = view("key", key).dtype
         kind = self._float("key", dtype)
@@ -95,10 +98,10 @@ class PagedAttention:
         if view("value", value).shape[0] != count:
             raise KernelError(f"value: {view('value', value).shape[0]} tokens, but key has {count}")
         where = contiguous("slots", slots, "int64", (count,))
-        address, blocks = self._pages(pages)
+        address, blocks, page_stride = self._pages(pages)
         self._native.encode(
-            self.kernel.name, self._layout, address, blocks, k, v, key_stride, value_stride, kind,
-            where, count, self._key_signs, self._value_signs,
+            self.kernel.name, self._layout, address, blocks, page_stride, k, v,
+            key_stride, value_stride, kind, where, count, self._key_signs, self._value_signs,
         )  # fmt: skip
 
     def attend(
@@ -133,23 +136,29 @@ class PagedAttention:
             raise KernelError(
                 f"query_start ends at {batch.tokens}, but query has {count} rows and out {rows}"
             )
-        address, blocks = self._pages(pages)
+        address, blocks, page_stride = self._pages(pages)
         scratch = view("workspace", workspace)
         self._native.attend(
-            self.kernel.name, self._layout, address, blocks, q.address, query_stride, o, out_stride, kind,
-            batch.table, batch.table_stride, batch.starts, batch.lengths, batch.seqs,
-            num_q_heads, float(scale), int(window), float(softcap),
+            self.kernel.name, self._layout, address, blocks, page_stride,
+            q.address, query_stride, o, out_stride, kind, batch.table, batch.table_stride,
+            batch.starts, batch.lengths, batch.seqs, num_q_heads, float(scale), int(window), float(softcap),
             0 if sinks is None else contiguous("sinks", sinks, "float32", (num_q_heads,)),
             self._key_signs, self._value_signs, scratch.address, scratch.shape[0],
         )  # fmt: skip
 
-    def _pages(self, pages: Array) -> tuple[int, int]:
+    def _pages(self, pages: Array) -> tuple[int, int, int]:
+        """Address, number of pages, and bytes between them (vLLM pads pages of some hybrid models)."""
         v = view("pages", pages)
-        count = int(np.prod(v.shape))
-        address = contiguous("pages", pages, "uint8", (None,) * len(v.shape))
-        if count % self.layout.page_bytes:
-            raise KernelError(f"pages: {count} bytes are not whole pages of {self.layout.page_bytes} bytes")
-        return address, count // self.layout.page_bytes
+        size, contiguous_page = 1, v.dtype == "uint8"
+        for extent, stride in zip(v.shape[:0:-1], v.strides[:0:-1], strict=True):
+            contiguous_page &= extent == 1 or stride == size
+            size *= extent
+        if not contiguous_page or size != self.layout.page_bytes:
+            raise KernelError(
+                f"pages: expected uint8 (blocks, ...) with {self.layout.page_bytes} contiguous bytes a block,"
+                f" got {v.dtype} {v.shape} with strides {v.strides}"
+            )
+        return v.address, v.shape[0], v.strides[0] if v.shape[0] > 1 else size
 
     def _float(self, name: str, dtype: str) -> int:
         if dtype not in FLOATS:

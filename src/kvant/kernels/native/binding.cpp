@@ -37,28 +37,30 @@ std::vector<std::tuple<std::string, bool, std::string>> isas() {
   return rows;
 }
 
+std::int64_t stride_of(const kvant::Layout& layout, std::int64_t stride) {
+  if (stride < layout.page_bytes)
+    throw std::invalid_argument("page_stride: " + std::to_string(stride) + " is less than a page of " +
+                                std::to_string(layout.page_bytes) + " bytes");
+  return stride;
+}
+
 void encode(const std::string& isa, const kvant::Layout& layout, Address pages, std::int64_t num_blocks,
-            Address key, Address value, std::int64_t key_stride, std::int64_t value_stride, int dtype,
-            Address slots, std::int64_t num_tokens, Address key_signs, Address value_signs) {
-  const kvant::EncodeCall call = {&layout,
-                                  at<std::uint8_t>(pages),
-                                  at<void>(key),
-                                  at<void>(value),
-                                  key_stride,
-                                  value_stride,
-                                  type_of(dtype),
-                                  at<std::int64_t>(slots),
-                                  num_tokens,
-                                  at<float>(key_signs),
-                                  at<float>(value_signs)};
+            std::int64_t page_stride, Address key, Address value, std::int64_t key_stride,
+            std::int64_t value_stride, int dtype, Address slots, std::int64_t num_tokens, Address key_signs,
+            Address value_signs) {
+  const kvant::EncodeCall call = {&layout,       at<std::uint8_t>(pages), stride_of(layout, page_stride),
+                                  at<void>(key), at<void>(value),         key_stride,
+                                  value_stride,  type_of(dtype),          at<std::int64_t>(slots),
+                                  num_tokens,    at<float>(key_signs),    at<float>(value_signs)};
   kvant::run_encode(kvant::kernels_of(isa), call, num_blocks);
 }
 
 void attend(const std::string& isa, const kvant::Layout& layout, Address pages, std::int64_t num_blocks,
-            Address query, std::int64_t query_stride, Address out, std::int64_t out_stride, int dtype,
-            Address block_table, std::int64_t block_table_stride, Address query_start, Address seq_lens,
-            int num_seqs, int num_q_heads, float scale, int window, float softcap, Address sinks,
-            Address key_signs, Address value_signs, Address workspace, std::int64_t workspace_bytes) {
+            std::int64_t page_stride, Address query, std::int64_t query_stride, Address out,
+            std::int64_t out_stride, int dtype, Address block_table, std::int64_t block_table_stride,
+            Address query_start, Address seq_lens, int num_seqs, int num_q_heads, float scale, int window,
+            float softcap, Address sinks, Address key_signs, Address value_signs, Address workspace,
+            std::int64_t workspace_bytes) {
   if (num_q_heads <= 0 || num_q_heads % layout.num_kv_heads) {
     throw std::invalid_argument("num_q_heads: " + std::to_string(num_q_heads) + " is not a multiple of " +
                                 std::to_string(layout.num_kv_heads) + " KV heads");
@@ -69,6 +71,7 @@ void attend(const std::string& isa, const kvant::Layout& layout, Address pages, 
     throw std::invalid_argument("softcap: " + std::to_string(softcap) + " is negative (0 = none)");
   const kvant::AttendCall call = {&layout,
                                   at<std::uint8_t>(pages),
+                                  stride_of(layout, page_stride),
                                   at<void>(query),
                                   at<void>(out),
                                   query_stride,
@@ -131,12 +134,13 @@ NB_MODULE(_native, m) {
           "value_meta"_a, "tile_bytes"_a);
 
   m.def("isas", &isas);
-  m.def("encode", &encode, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "key"_a, "value"_a, "key_stride"_a,
-        "value_stride"_a, "dtype"_a, "slots"_a, "num_tokens"_a, "key_signs"_a, "value_signs"_a, Release());
-  m.def("attend", &attend, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "query"_a, "query_stride"_a,
-        "out"_a, "out_stride"_a, "dtype"_a, "block_table"_a, "block_table_stride"_a, "query_start"_a,
-        "seq_lens"_a, "num_seqs"_a, "num_q_heads"_a, "scale"_a, "window"_a, "softcap"_a, "sinks"_a,
-        "key_signs"_a, "value_signs"_a, "workspace"_a, "workspace_bytes"_a, Release());
+  m.def("encode", &encode, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "page_stride"_a, "key"_a,
+        "value"_a, "key_stride"_a, "value_stride"_a, "dtype"_a, "slots"_a, "num_tokens"_a, "key_signs"_a,
+        "value_signs"_a, Release());
+  m.def("attend", &attend, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "page_stride"_a, "query"_a,
+        "query_stride"_a, "out"_a, "out_stride"_a, "dtype"_a, "block_table"_a, "block_table_stride"_a,
+        "query_start"_a, "seq_lens"_a, "num_seqs"_a, "num_q_heads"_a, "scale"_a, "window"_a, "softcap"_a,
+        "sinks"_a, "key_signs"_a, "value_signs"_a, "workspace"_a, "workspace_bytes"_a, Release());
   m.def("workspace_bytes", &kvant::workspace_bytes, "layout"_a, "num_q_heads"_a, "max_tokens"_a,
         "max_seq_len"_a, "max_seqs"_a);
   m.def("decode_tile", &decode_tile, "isa"_a, "layout"_a, "tile"_a, "side"_a, "out"_a);

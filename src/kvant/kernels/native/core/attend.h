@@ -74,7 +74,7 @@ inline const std::uint8_t* tile_at(const AttendCall& call, const Sequence& seq, 
   const std::int64_t block =
       call.block_table[seq.index * call.block_table_stride + position / layout.block_size];
   const int tile = head * (layout.block_size / kTile) + position % layout.block_size / kTile;
-  return call.pages + block * layout.page_bytes + static_cast<std::int64_t>(tile) * layout.tile_bytes;
+  return call.pages + block * call.page_stride + static_cast<std::int64_t>(tile) * layout.tile_bytes;
 }
 
 // Adds the tokens of one stretch to `states`.

@@ -14,6 +14,7 @@ constexpr int kRange = 1024;   // tokens of one partial result
 struct EncodeCall {
   const Layout* layout;
   std::uint8_t* pages;
+  std::int64_t page_stride;  // bytes between pages: page_bytes, or more where vLLM pads
   const void* key;
   const void* value;
   std::int64_t key_stride, value_stride;  // elements between tokens
@@ -27,6 +28,7 @@ struct EncodeCall {
 struct AttendCall {
   const Layout* layout;
   const std::uint8_t* pages;
+  std::int64_t page_stride;
   const void* query;
   void* out;
   std::int64_t query_stride, out_stride;  // elements between tokens

@@ -22,7 +22,7 @@ inline void encode(const EncodeCall& call, int thread, int threads) {
     const int offset = static_cast<int>(slot % layout.block_size), token = offset % kTile;
     for (int head = 0; head < layout.num_kv_heads; ++head) {
       if ((slot / kTile + head) % threads != thread) continue;
-      std::uint8_t* tile = call.pages + block * layout.page_bytes +
+      std::uint8_t* tile = call.pages + block * call.page_stride +
                            static_cast<std::int64_t>(head * tiles + offset / kTile) * layout.tile_bytes;
       alignas(64) float x[kMaxHeadDim];
       load_row(call.key, call.type, i * call.key_stride + head * head_dim, head_dim, x);

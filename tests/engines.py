@@ -9,12 +9,13 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tests import tiny
 
-os.environ |= {
+ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -25,10 +26,11 @@ os.environ |= {
 
 Engine = Any
 MakeEngine = Callable[..., Engine]
+Models = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     """Folder of a tiny model by family."""
     made: dict[str, Path] = {}
 
@@ -41,10 +43,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def engine(models: Callable[[str], Path]) -> Iterator[MakeEngine]:
+def engine(models: Models) -> Iterator[MakeEngine]:
     """Make (or reuse) an engine: `engine({"key": "int8"}, "llama", max_num_batched_tokens=64)`."""
-    from vllm import LLM
-
     kept: dict[str, Engine] = {}
 
     def make(
@@ -64,16 +64,23 @@ def engine(models: Callable[[str], Path]) -> Iterator[MakeEngine]:
             **options,
         }
         label = f"{family} {sorted(map(str, arguments.items()))}"
-        if fresh or label not in kept:
-            kept[f"{label} {len(kept)}" if fresh else label] = llm = LLM(
+        if not fresh and label in kept:
+            return kept[label]
+        with patch.dict(os.environ, ENVIRONMENT):
+            import torch
+            from vllm import LLM
+
+            llm = LLM(
                 model=str(models(family)),
                 skip_tokenizer_init=True,
                 enforce_eager=True,
                 worker_extension_cls="kvant.engine.report.WorkerReport",
                 **arguments,
             )
-            return llm
-        return kept[label]
+        # One thread: tiny models gain nothing from two, and do not wait for each other on a busy machine.
+        torch.set_num_threads(1)
+        kept[f"{label} {len(kept)}" if fresh else label] = llm
+        return llm
 
     yield make
     kept.clear()

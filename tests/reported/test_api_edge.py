@@ -149,10 +149,17 @@ def test_h5_45_values_out_of_range_are_refused(server: Server, changed: dict[str
 
 
 def test_h5_45_what_is_lenient_stays_in_bounds(server: Server) -> None:
-    # Documented: null takes what is left of the context, a number in quotes is a number.
-    assert post(server, completion(max_tokens="3", ignore_eos=True)).json()["usage"]["completion_tokens"] == 3
-    unlimited = post(server, completion(prompt=[100] * (ROOM - 30), max_tokens=None, ignore_eos=True))
-    assert unlimited.json()["usage"]["completion_tokens"] == 30
+    """A number in quotes is a number; null is OpenAI's 16 for completions, what is left for a chat."""
+    assert completed(post(server, completion(max_tokens="3", ignore_eos=True))) == 3
+    assert completed(post(server, completion(max_tokens=None, ignore_eos=True))) == 16
+    message = {"role": "user", "content": "the " * (ROOM - 80)}
+    chat = {"model": MODEL, "messages": [message], "max_tokens": None, "ignore_eos": True}
+    answer = post(server, chat, "/v1/chat/completions")
+    assert completed(answer) == ROOM - answer.json()["usage"]["prompt_tokens"]
+
+
+def completed(answer: httpx.Response) -> int:
+    return int(answer.json()["usage"]["completion_tokens"])
 
 
 def refusal(answer: httpx.Response, seconds: float) -> None:

@@ -35,9 +35,9 @@ def text(server: Server) -> str:
     return both(server)[0]
 
 
-@pytest.mark.parametrize(("start", "length"), [(20, 1), (33, 4), (41, 9), (60, 17)])
-def test_h5_48_no_part_of_a_stop_is_sent(server: Server, text: str, start: int, length: int) -> None:
-    stop = text[start : start + length]
+@pytest.mark.parametrize(("at", "length"), [(20, 1), (33, 4), (41, 9), (60, 17)])
+def test_h5_48_no_part_of_a_stop_is_sent(server: Server, text: str, at: int, length: int) -> None:
+    stop = text[at : at + length]
     whole, streamed, _, *reasons = both(server, stop=stop)
     assert whole == streamed == text[: text.index(stop)]
     assert reasons == ["stop", "stop"]

@@ -30,6 +30,7 @@ FORMATS = (
     "int8/int8",
     "int8-asym/int8-asym",
     "int4/int4",
+    "int4/int4+rotate",
     "int4-asym/int4-asym",
     "codebook4/codebook4",
     "codebook3/codebook3",
@@ -46,6 +47,9 @@ def main() -> None:
     parser.add_argument("--format", action="append", help="KEY/VALUE, with +rotate to rotate an int format")
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--skip", type=int, default=1088, help="positions that are not scored")
+    parser.add_argument(
+        "--threads", default=f"0-{len(os.sched_getaffinity(0)) - 1}", help="cores, as vLLM binds"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -62,6 +66,7 @@ def main() -> None:
                     "tokens": args.tokens,
                     "skip": args.skip,
                     "folder": folder,
+                    "threads": args.threads,
                 }
                 rows += run(job)
                 for row in rows[-len(TEXTS) :]:
@@ -92,7 +97,7 @@ def run(job: dict[str, Any]) -> list[dict[str, Any]]:
     env = os.environ | {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": f"0-{len(os.sched_getaffinity(0)) - 1}",
+        "VLLM_CPU_OMP_THREADS_BIND": job["threads"],
         "VLLM_LOGGING_LEVEL": "ERROR",
         "HF_HUB_OFFLINE": "1",
     }

@@ -67,7 +67,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
         self.sinks = sinks
         self._layers = config.compilation_config.static_forward_context
-        self._heads = _global_heads(config, self.num_kv_heads)
+        self.heads = _global_heads(config, self.num_kv_heads)
 
     def process_weights_after_loading(self, act_dtype: torch.dtype) -> None:
         """Find the layer this object belongs to, and give it the backend of its own spec.
@@ -103,8 +103,8 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         rotation = Rotation(self.spec.seed, self.head_size)
         self.paged = PagedAttention(
             layout,
-            rotation.table(self.owner, self._heads, "key") if rotate else None,
-            rotation.table(self.owner, self._heads, "value") if rotate else None,
+            rotation.table(self.owner, self.heads, "key") if rotate else None,
+            rotation.table(self.owner, self.heads, "value") if rotate else None,
         )
         self.identity = PageIdentity.of(layout, rotate, self.spec.seed)
         return self.paged

@@ -53,6 +53,7 @@ def _layer(name: str, layer: Any) -> dict[str, Any]:
             "kept": impl.owner in impl.model_spec.skip_layers,
             "head_dim": layout.head_dim,
             "kv_heads": layout.num_kv_heads,
+            "heads": list(impl.heads),
             "block_size": layout.block_size,
             "bytes_per_token_head": layout.bytes_per_token_head,
             "window": impl.window,

@@ -33,19 +33,17 @@ class Batch:
     def __init__(self, block_table: Array, query_start: Array, seq_lens: Array) -> None:
         self.seqs = view("seq_lens", seq_lens).shape[0]
         table = view("block_table", block_table)
-        if (
-            table.dtype != "int32"
-            or len(table.shape) != 2
-            or table.shape[0] < self.seqs
-            or table.strides[1] != 1
-        ):
+        if table.dtype != "int32" or len(table.shape) != 2 or table.shape[0] < self.seqs:
             raise KernelError(
                 f"block_table: expected int32 ({self.seqs}, *), got {table.dtype} {table.shape}"
             )
-        self.table, self.table_stride = (
-            table.address,
-            table.strides[0] if table.shape[0] > 1 else table.shape[1],
-        )
+        rows, width = table.shape
+        if width > 1 and table.strides[1] != 1:
+            raise KernelError(
+                f"block_table: blocks of a sequence must be contiguous, strides {table.strides}"
+            )
+        self.table = table.address
+        self.table_stride = table.strides[0] if rows > 1 else width
         self.starts = contiguous("query_start", query_start, "int32", (self.seqs + 1,))
         self.lengths = contiguous("seq_lens", seq_lens, "int32", (self.seqs,))
         self.tokens = int(query_start[self.seqs])

@@ -24,10 +24,15 @@ from typing import Any
 
 from texts import TEXTS
 
+from kvant.cache import CacheSpec
+
 CONTROL = "bf16/bf16"
+STOCK = "stock"  # vLLM's own cache and kernel: the noise floor of 16-bit arithmetic
 FORMATS = (
     CONTROL,
+    STOCK,
     "int8/int8",
+    "int8/int8+rotate",
     "int8-asym/int8-asym",
     "int4/int4",
     "int4/int4+rotate",
@@ -109,18 +114,23 @@ def run(job: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def spec_of(name: str) -> CacheSpec:
+    key, value = name.removesuffix("+rotate").split("/")
+    rotate = {"rotate": True} if name.endswith("+rotate") else {}
+    return CacheSpec.from_json({"key": key, "value": value, **rotate})
+
+
 def child(job: dict[str, Any]) -> None:
     """One configuration: both texts, scored against the control's saved hidden states."""
     import numpy as np
     import torch
     from vllm import LLM, SamplingParams
 
-    from kvant.cache import CacheSpec
     from kvant.models import resolve
 
-    key, value = job["format"].removesuffix("+rotate").split("/")
-    rotate = {"rotate": True} if job["format"].endswith("+rotate") else {}
-    spec = CacheSpec.from_json({"key": key, "value": value, **rotate})
+    name = job["format"]
+    spec = spec_of(CONTROL if name == STOCK else name)
+    ours = {"attention_backend": "CUSTOM", "additional_config": {"kvant": spec.to_json()}}
     llm = LLM(
         model=str(resolve(job["model"])),
         max_model_len=job["tokens"] + 16,
@@ -128,14 +138,14 @@ def child(job: dict[str, Any]) -> None:
         enforce_eager=True,
         block_size=spec.block_size,
         enable_prefix_caching=False,
-        attention_backend="CUSTOM",
-        additional_config={"kvant": spec.to_json()},
         worker_extension_cls="kvant.engine.report.WorkerReport",
+        **({} if name == STOCK else ours),
     )
     (report,) = llm.collective_rpc("kvant_report")
     layer = report["layers"][0]
-    assert layer["impl"] == "KvantImpl", layer
-    assert layer["key"] == key, layer
+    if name != STOCK and (layer["impl"], layer["key"]) != ("KvantImpl", spec.key.name):
+        sys.exit(f"{name} is not what runs: {layer}")
+    head_dim = layer.get("head_dim", layer["shape"][-1] // 2)
     hidden: list[torch.Tensor] = []
     (model,) = llm.apply_model(lambda m: m)
     hook = model.register_forward_hook(lambda module, args, output: hidden.append(output.clone()))
@@ -151,7 +161,7 @@ def child(job: dict[str, Any]) -> None:
         control = torch.from_numpy(np.load(saved)).to(states.dtype)
         rows.append(
             {"model": job["model"], "format": job["format"], "text": text, "n": len(ids) - 1 - job["skip"],
-             "effective_bits": spec.layout(layer["head_dim"], layer["kv_heads"]).effective_bits,
+             "effective_bits": spec.layout(head_dim, layer["shape"][1]).effective_bits,
              **score(model, control, states, torch.tensor(ids), job["skip"])}
         )  # fmt: skip
     hook.remove()
@@ -162,11 +172,12 @@ def score(model: Any, control: Any, states: Any, ids: Any, skip: int) -> dict[st
     """KL, top-1 agreement and perplexity of `states` against `control`, in float64."""
     import torch
 
+    head = model.lm_head.weight.float().T  # in float32: bf16 logits would add a noise of their own
     kls, agreements, losses = [], [], []
     for first in range(skip, len(ids) - 1, 128):
         at = slice(first, min(first + 128, len(ids) - 1))
-        p = torch.log_softmax(model.compute_logits(control[at]).double(), -1)
-        q = torch.log_softmax(model.compute_logits(states[at]).double(), -1)
+        p = torch.log_softmax((control[at].float() @ head).double(), -1)
+        q = torch.log_softmax((states[at].float() @ head).double(), -1)
         kls.append((p.exp() * (p - q)).sum(-1))
         agreements.append(p.argmax(-1) == q.argmax(-1))
         target = ids[at.start + 1 : at.stop + 1, None]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,13 @@ SETTINGS_OF_OTHERS = re.compile(r"VLLM_|HF_|TRANSFORMERS_|OMP_|GOMP_|KMP_|TORCH_
 class Server:
     """A running service: its address, its log, and how to end it."""
 
-    def __init__(self, folder: Path, settings: dict[str, dict[str, Any]], arguments: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, dict[str, Any]],
+        arguments: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+    ) -> None:
         self.port = free_port()
         self.folder = folder
         serving = {"port": self.port, **settings.get("serving", {})}
@@ -42,7 +48,7 @@ class Server:
             [KVANT, "serve", "-c", str(config), *arguments],
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env=_environment(),
+            env=_environment() | (env or {}),
             start_new_session=True,
         )
 
@@ -106,7 +112,8 @@ class Server:
             self.process.terminate()
             _, left = psutil.wait_procs(left, timeout=40)
         for process in left:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait(10)
         self._log.close()
 
@@ -127,9 +134,11 @@ def until(
 
 
 @contextmanager
-def serving(folder: Path, settings: dict[str, dict[str, Any]], *arguments: str) -> Iterator[Server]:
+def serving(
+    folder: Path, settings: dict[str, dict[str, Any]], *arguments: str, env: dict[str, str] | None = None
+) -> Iterator[Server]:
     """A server that has been started; `wait` tells when it is ready."""
-    server = Server(folder, settings, arguments)
+    server = Server(folder, settings, arguments, env)
     try:
         yield server
     finally:

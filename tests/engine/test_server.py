@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from kvant.config import Settings
-from kvant.engine import envelope
+from kvant.engine import envelope, exchange
 from kvant.engine.body import MAX_BYTES
 from kvant.engine.drain import Stop, drain
 from kvant.engine.keys import Keys
@@ -180,6 +180,31 @@ def test_a_request_over_its_time_is_aborted_and_told_so(stream: bool) -> None:
             assert first == "data: {}"
             assert json.loads(error.removeprefix("data: "))["error"]["code"] == 504
             assert done == "data: [DONE]"
+
+    run(test)
+
+
+def test_a_client_that_does_not_read_does_not_keep_the_engine_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "FAREWELL_SECONDS", 0.2)
+
+    async def test() -> None:
+        inner, asked = Slow(stream=True), iter([{"type": "http.request", "body": b"{}"}])
+
+        async def receive() -> Any:
+            return next(asked, None) or await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            if "data" in str(message.get("body")) and inner.running:
+                sent.append(message)
+            if len(sent) > 1:
+                await asyncio.Event().wait()
+
+        sent: list[Any] = []
+        app = door(inner, timeout=0.1)
+        scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": [], "asgi": {}}
+        await app(scope, receive, send)
+        assert inner.aborted == 1
+        assert app.slots.used == 0
 
     run(test)
 

@@ -13,6 +13,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -111,6 +112,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     waiting = [result]
 
     def run() -> None:
+        # Starting the tracker would unblock the signal again, so it is started before.
+        resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         # No local may hold the outcome: an import error that vLLM keeps holds this frame, and an engine
         # that lives until the interpreter ends complains there.

@@ -7,8 +7,9 @@ end of draining) is told to the app as a disconnect, after the client got its er
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
@@ -18,6 +19,8 @@ from kvant.engine.envelope import Refusal
 
 MAX_ERROR_BYTES = 1 << 20
 """An error body that grows beyond this is not read to its end."""
+FAREWELL_SECONDS = 5.0
+"""How long a client may take to read why its request was cut."""
 
 
 class Exchange:
@@ -74,13 +77,16 @@ class Exchange:
         """Ends the request with this refusal, in whatever state its answer is."""
         if self._done:
             return
-        if self._start is None or self._error is not None:
-            await self._answer(refusal)
-        else:
-            self._done = True
-            tail = refusal.event() if self._streaming else b""
-            await self._send({"type": "http.response.body", "body": tail, "more_body": False})
+        # The engine first: a client that does not read must not keep it busy.
+        self._done = True
         self._cut.set()
+        if self._start is None or self._error is not None:
+            farewell: Awaitable[None] = self._answer(refusal)
+        else:
+            tail = refusal.event() if self._streaming else b""
+            farewell = self._send({"type": "http.response.body", "body": tail, "more_body": False})
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(farewell, FAREWELL_SECONDS)
 
     async def _answer(self, refusal: Refusal) -> None:
         self._done = True

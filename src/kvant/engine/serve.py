@@ -115,6 +115,9 @@ class Service:
                 yield
                 await drain(self._door, self._stop, self._settings.serving.drain_timeout)
         finally:
+            if engine.client.output_handler is not None:
+                # It would take the end of the engine for its death, and log so.
+                engine.client.output_handler.cancel()
             seconds = 0 if self._stop.insisted.is_set() else ENGINE_STOP_SECONDS
             await asyncio.to_thread(engine.client.shutdown, timeout=seconds)
 

@@ -85,7 +85,7 @@ class Door:
                 scope,
                 headers,
                 receive,
-                tagged(send, request_id, lambda code: status.append(code)),
+                tagged(send, request_id, status.append),
                 request_id,
             )
         finally:

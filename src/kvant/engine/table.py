@@ -60,11 +60,12 @@ def show(console: Console, facts: Sequence[tuple[str, str]], curl: str) -> None:
     """A table on a terminal, plain lines elsewhere."""
     if console.is_terminal:
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(show_header=False, title="Kvant", title_justify="left")
         for fact, value in facts:
-            table.add_row(fact, value)
-        console.print(table, markup=False)
+            table.add_row(fact, Text(value))
+        console.print(table)
     else:
         for fact, value in facts:
             print(f"{fact + ':':<17} {value}")

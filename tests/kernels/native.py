@@ -132,10 +132,17 @@ def signs_for(
 
 
 def attention(
-    isa: str, key: Format, value: Format, head_dim: int = 64, heads: int = 2, block_size: int = 32
+    isa: str,
+    key: Format,
+    value: Format,
+    head_dim: int = 64,
+    heads: int = 2,
+    block_size: int = 32,
+    precise: bool = False,
 ) -> tuple[PagedAttention, tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]]:
     signs = signs_for(key, value, head_dim, heads)
-    return PagedAttention(PageLayout(key, value, head_dim, heads, block_size), *signs, kernel=isa), signs
+    layout = PageLayout(key, value, head_dim, heads, block_size)
+    return PagedAttention(layout, *signs, kernel=isa, precise=precise), signs
 
 
 def paged(
@@ -149,10 +156,11 @@ def paged(
     heads: int = 2,
     block_size: int = 32,
     poison: int = 0xFF,
+    precise: bool = False,
 ) -> Paged:
     key = KEY_FORMATS[key] if isinstance(key, str) else key
     value = VALUE_FORMATS[value] if isinstance(value, str) else value
-    kernels, signs = attention(isa, key, value, head_dim, heads, block_size)
+    kernels, signs = attention(isa, key, value, head_dim, heads, block_size, precise)
     return Paged(kernels, lengths, rng, poison, signs=signs)
 
 

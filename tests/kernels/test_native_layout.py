@@ -9,6 +9,7 @@ import pytest
 
 from kvant.cache.layout import PageLayout
 from kvant.formats import KEY_FORMATS, VALUE_FORMATS
+from kvant.formats.codebook import TABLES
 from kvant.formats.jl import sketch_signs, unbiasing
 from kvant.formats.polar import CENTRES
 from kvant.kernels import _native
@@ -16,6 +17,7 @@ from kvant.kernels.paged import native_layout
 from kvant.transforms.rotation import Rotation, rotate, unrotate
 from tests.kernels.native import HEAD_DIMS, ISAS, PAIRS
 
+STEP = TABLES[4][1]
 LEVELS = [float(x) for x in KEY_FORMATS["codebook4"].levels()]
 SIDES: dict[str, dict[str, Any]] = {
     "int8": {"kind": 1, "bits": 8, "code_bytes": 1024, "meta_bytes": 2},
@@ -34,7 +36,7 @@ LAYOUT = {
 
 
 def side(name: str, **changes: Any) -> _native.Side:
-    plain = {"asymmetric": False, "byte_scale": False, "levels": [], "signs": [], "weight": 0.0}
+    plain = {"asymmetric": False, "byte_scale": False, "levels": [], "signs": [], "weight": 0.0, "step": STEP}
     return _native.Side(**plain | SIDES[name] | changes)
 
 
@@ -72,6 +74,7 @@ def test_a_shape_the_kernels_cannot_serve_is_refused(field: str, value: int) -> 
         ("codebook4", {"asymmetric": True}, "asymmetric"),
         ("codebook4", {"levels": LEVELS[:8]}, "levels"),
         ("codebook4", {"levels": LEVELS[::-1]}, "levels"),
+        ("codebook4", {"step": 0.02}, "step"),
         ("codebook4", {"signs": [1.0] * 128}, "signs"),
         ("codebook4+jl", {"signs": [1.0] * 64}, "signs"),
         ("codebook4+jl", {"signs": [0.5] * 128}, "signs"),

@@ -8,6 +8,7 @@ class Side:
         asymmetric: bool,
         byte_scale: bool,
         levels: list[float],
+        step: float,
         signs: list[float],
         weight: float,
         code_bytes: int,
@@ -70,6 +71,7 @@ def attend(
     value_signs: int,
     workspace: int,
     workspace_bytes: int,
+    precise: bool = False,
 ) -> None: ...
 def workspace_bytes(
     layout: Layout, num_q_heads: int, max_tokens: int, max_seq_len: int, max_seqs: int

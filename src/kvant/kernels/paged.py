@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvant.errors import KernelError
-from kvant.formats.codebook import Codebook
+from kvant.formats.codebook import TABLES, Codebook
 from kvant.formats.integer import Integer
 from kvant.formats.jl import Residual, sketch_signs, unbiasing
 from kvant.formats.polar import CENTRES, Polar
@@ -55,7 +55,8 @@ class PagedAttention:
 
     `key_signs` and `value_signs` are float32 (KV heads, head_dim), the diagonal of each head's
     rotation (`transforms.Rotation.table`), or None for no rotation. Shapes and types are checked on
-    every call and named in the error; the kernels themselves never allocate: `reserve` does, once.
+    every call and named in the error; the kernels themselves never allocate. By default integer codes
+    are multiplied as integers (queries and weights in two 8-bit terms); `precise` decodes to floats.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class PagedAttention:
         key_signs: NDArray[np.float32] | None = None,
         value_signs: NDArray[np.float32] | None = None,
         kernel: str = "auto",
+        precise: bool = False,
     ) -> None:
         self.layout = layout
+        self.precise = precise
         self.kernel, self.why_not_better = select(kernel)
         from kvant.kernels import _native
 
@@ -141,7 +144,7 @@ class PagedAttention:
             q.address, query_stride, o, out_stride, kind, batch.table, batch.table_stride,
             batch.starts, batch.lengths, batch.seqs, num_q_heads, float(scale), int(window), float(softcap),
             0 if sinks is None else contiguous("sinks", sinks, "float32", (num_q_heads,)),
-            self._key_signs, self._value_signs, scratch.address, scratch.shape[0],
+            self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise,
         )  # fmt: skip
 
     def _pages(self, pages: Array) -> tuple[int, int, int]:
@@ -193,6 +196,7 @@ def _side(fmt: Format, head_dim: int) -> _native.Side:
         asymmetric=isinstance(fmt, Integer) and fmt.asymmetric,
         byte_scale=isinstance(base, Codebook) and base.scale == "byte",
         levels=[float(x) for x in levels],
+        step=TABLES[base.width][1] if isinstance(base, Codebook) else 1.0,
         signs=[float(x) for x in sketch_signs(head_dim).reshape(-1)] if isinstance(fmt, Residual) else [],
         weight=unbiasing(head_dim) if isinstance(fmt, Residual) else 0.0,
         code_bytes=fmt.code_bytes(head_dim),

@@ -60,7 +60,7 @@ void attend(const std::string& isa, const kvant::Layout& layout, Address pages, 
             std::int64_t out_stride, int dtype, Address block_table, std::int64_t block_table_stride,
             Address query_start, Address seq_lens, int num_seqs, int num_q_heads, float scale, int window,
             float softcap, Address sinks, Address key_signs, Address value_signs, Address workspace,
-            std::int64_t workspace_bytes) {
+            std::int64_t workspace_bytes, bool precise) {
   if (num_q_heads <= 0 || num_q_heads % layout.num_kv_heads) {
     throw std::invalid_argument("num_q_heads: " + std::to_string(num_q_heads) + " is not a multiple of " +
                                 std::to_string(layout.num_kv_heads) + " KV heads");
@@ -86,7 +86,8 @@ void attend(const std::string& isa, const kvant::Layout& layout, Address pages, 
                                   softcap,
                                   at<float>(sinks),
                                   at<float>(key_signs),
-                                  at<float>(value_signs)};
+                                  at<float>(value_signs),
+                                  precise};
   kvant::run_attend(kvant::kernels_of(isa), call, num_blocks, at<std::int32_t>(query_start),
                     at<std::int32_t>(seq_lens), num_seqs, at<void>(workspace), workspace_bytes);
 }
@@ -112,13 +113,13 @@ NB_MODULE(_native, m) {
   nb::class_<kvant::SideSpec>(m, "Side").def(
       "__init__",
       [](kvant::SideSpec* self, int kind, int bits, bool asymmetric, bool byte_scale,
-         std::vector<double> levels, std::vector<double> signs, double weight, int code_bytes,
+         std::vector<double> levels, double step, std::vector<double> signs, double weight, int code_bytes,
          int meta_bytes) {
         new (self)
-            kvant::SideSpec{kind,   bits,       asymmetric, byte_scale, std::move(levels), std::move(signs),
+            kvant::SideSpec{kind,   bits,       asymmetric, byte_scale, std::move(levels), step, std::move(signs),
                             weight, code_bytes, meta_bytes};
       },
-      "kind"_a, "bits"_a, "asymmetric"_a, "byte_scale"_a, "levels"_a, "signs"_a, "weight"_a, "code_bytes"_a,
+      "kind"_a, "bits"_a, "asymmetric"_a, "byte_scale"_a, "levels"_a, "step"_a, "signs"_a, "weight"_a, "code_bytes"_a,
       "meta_bytes"_a);
 
   nb::class_<kvant::Layout>(m, "Layout")
@@ -140,7 +141,7 @@ NB_MODULE(_native, m) {
   m.def("attend", &attend, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "page_stride"_a, "query"_a,
         "query_stride"_a, "out"_a, "out_stride"_a, "dtype"_a, "block_table"_a, "block_table_stride"_a,
         "query_start"_a, "seq_lens"_a, "num_seqs"_a, "num_q_heads"_a, "scale"_a, "window"_a, "softcap"_a,
-        "sinks"_a, "key_signs"_a, "value_signs"_a, "workspace"_a, "workspace_bytes"_a, Release());
+        "sinks"_a, "key_signs"_a, "value_signs"_a, "workspace"_a, "workspace_bytes"_a, "precise"_a = false, Release());
   m.def("workspace_bytes", &kvant::workspace_bytes, "layout"_a, "num_q_heads"_a, "max_tokens"_a,
         "max_seq_len"_a, "max_seqs"_a);
   m.def("decode_tile", &decode_tile, "isa"_a, "layout"_a, "tile"_a, "side"_a, "out"_a);

@@ -5,11 +5,14 @@
 // nothing but the row: not on its block, the batch, the chunk it came in or the number of threads.
 #pragma once
 
+#include <array>
+
 #include "calls.h"
 #include "convert.h"
 #include "formats.h"
 #include "rotation.h"
 #include "softmax.h"
+#include "terms.h"
 
 namespace kvant {
 namespace {
@@ -19,6 +22,13 @@ struct Block {
   int head, first, count;      // rows of the KV head: token first / group, head first % group
   int from[kRows], to[kRows];  // positions each row reads; neither ever falls from row to row
   float *queries, *scores, *states, *totals, *room;
+  bool integer_key, integer_value;  // products of the codes themselves
+  std::uint8_t *query_terms, *weight_terms, *key_planes, *value_planes;
+  std::int32_t* sums;
+#if KVANT_INTEGER_PRODUCTS
+  QueryTerms terms[kRows];
+  Numbers numbers;
+#endif
 
   Block(const AttendCall& call, const Sequence& seq, int kv_head, int block, float* scratch)
       : head(kv_head), first(block * kRows), count(seq.rows - first < kRows ? seq.rows - first : kRows) {
@@ -32,7 +42,14 @@ struct Block {
     scores = queries + kRows * call.layout->query_width();
     states = scores + kRows * kStretch;
     totals = states + kRows * stride;
-    room = totals + kRows * stride;
+    sums = reinterpret_cast<std::int32_t*>(totals + kRows * stride);
+    query_terms = reinterpret_cast<std::uint8_t*>(sums + 2 * kRows * product_width(*call.layout));
+    weight_terms = query_terms + 2 * kRows * padded_dim(*call.layout);
+    key_planes = weight_terms + 2 * kRows * kStretch;
+    value_planes = key_planes + plane_bytes(*call.layout);
+    room = reinterpret_cast<float*>(value_planes + plane_bytes(*call.layout));
+    integer_key = !call.precise && codec_of(call.layout->key).key_planes;
+    integer_value = !call.precise && codec_of(call.layout->value).value_planes;
   }
 };
 
@@ -44,7 +61,7 @@ inline std::int64_t row_offset(const AttendCall& call, const Sequence& seq, cons
          static_cast<std::int64_t>(block.head * call.group + r % call.group) * call.layout->head_dim;
 }
 
-inline void load_queries(const AttendCall& call, const Sequence& seq, const Block& block) {
+inline void load_queries(const AttendCall& call, const Sequence& seq, Block& block) {
   const Layout& layout = *call.layout;
   const Codec& key = codec_of(layout.key);
   const int head_dim = layout.head_dim;
@@ -54,6 +71,10 @@ inline void load_queries(const AttendCall& call, const Sequence& seq, const Bloc
     if (call.key_signs) rotate(layout.mixing, q, call.key_signs + block.head * head_dim);
     for (int d = 0; d < head_dim; d += 16) store(q + d, load(q + d) * splat(call.scale));
     if (key.prepare) key.prepare(layout, layout.key, q);
+#if KVANT_INTEGER_PRODUCTS
+    const int width = padded_dim(layout);
+    if (block.integer_key) block.terms[r] = split_query(q, head_dim, block.query_terms + 2 * r * width, width);
+#endif
   }
 }
 
@@ -77,46 +98,137 @@ inline const std::uint8_t* tile_at(const AttendCall& call, const Sequence& seq, 
   return call.pages + block * call.page_stride + static_cast<std::int64_t>(tile) * layout.tile_bytes;
 }
 
-// Adds the tokens of one stretch to `states`.
-inline void attend_stretch(const AttendCall& call, const Sequence& seq, const Block& block, int start,
+// The part of one stretch that some row of the block reads.
+struct Stretch {
+  int start, first, last;  // position, and rows
+  int low, high;           // tokens from start, low at a tile's border
+};
+
+// Bytes from a tile to the one to read a stretch later; 0 if the block reads none there.
+KVANT_INLINE std::ptrdiff_t distance_ahead(const AttendCall& call, const Sequence& seq, const Block& block,
+                                           const std::uint8_t* tile, int position) {
+  if (position + kStretch >= block.to[block.count - 1]) return 0;
+  return tile_at(call, seq, block.head, position + kStretch) - tile;
+}
+
+#if KVANT_INTEGER_PRODUCTS
+inline void score_integers(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s) {
+  const Layout& layout = *call.layout;
+  const Codec& key = codec_of(layout.key);
+  const int head_dim = layout.head_dim, width = padded_dim(layout), sum_stride = product_width(layout);
+  std::uint8_t* planes = block.key_planes;
+  for (int t = s.low; t < s.high; t += kTile, planes += kTile * head_dim) {
+    const std::uint8_t* tile = tile_at(call, seq, block.head, s.start + t);
+    key.key_planes(layout, tile, distance_ahead(call, seq, block, tile, s.start + t), planes);
+    token_numbers(layout.key, tile + layout.key.meta, block.numbers.key_scale + t,
+                  block.numbers.key_minimum + t);
+  }
+  const Planes keys = {block.key_planes, kLine, kTile * head_dim};
+  const int tiles = (s.high - s.low + kTile - 1) / kTile;
+  multiply<kKeyOffset != 0>(block.query_terms + 2 * s.first * width, 2 * (s.last - s.first), width, keys,
+                            head_dim / 4, tiles, block.sums + 2 * s.first * sum_stride + s.low, sum_stride);
+  if (kRowOffset) {
+    static const auto offsets = [] {
+      std::array<std::uint8_t, kMaxHeadDim> row;
+      row.fill(kRowOffset);
+      return row;
+    }();
+    multiply_groups<kKeyOffset != 0, 1>(offsets.data(), 0, keys, head_dim / 4, tiles,
+                                        block.numbers.excess + s.low, 0);
+  }
+  for (int r = s.first; r < s.last; ++r) {
+    const std::int32_t* sums = block.sums + 2 * r * sum_stride;
+    (layout.key.asymmetric ? scores_of<true> : scores_of<false>)(block.terms[r], sums, sums + sum_stride,
+                                                                 block.numbers, s.low, s.high,
+                                                                 block.scores + r * kStretch);
+  }
+}
+
+inline void weigh_integers(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s,
                            float* states, int stride) {
   const Layout& layout = *call.layout;
-  const Codec &key = codec_of(layout.key), &value = codec_of(layout.value);
-  int first = 0, last = block.count;
-  active_rows(block, start, kStretch, first, last);
-  if (first == last) return;
-  const int low = part_of(block, first, start, kStretch).from / kTile * kTile;
-  const int high = part_of(block, last - 1, start, kStretch).to;
-  for (int t = low; t < high; t += kTile) {
-    int a = first, b = last;
-    active_rows(block, start + t, kTile, a, b);
-    key.scores(layout, tile_at(call, seq, block.head, start + t), block.queries + a * layout.query_width(),
-               b - a, block.scores + a * kStretch + t, block.room);
+  const Codec& value = codec_of(layout.value);
+  const int head_dim = layout.head_dim, sum_stride = product_width(layout), fours = 4 * head_dim;
+  std::uint8_t* planes = block.value_planes;
+  for (int t = s.low; t < s.high; t += kTile, planes += 4 * fours) {
+    const std::uint8_t* tile = tile_at(call, seq, block.head, s.start + t);
+    value.value_planes(layout, tile, distance_ahead(call, seq, block, tile, s.start + t), planes, fours);
+    token_numbers(layout.value, tile + layout.value.meta, block.numbers.value_scale + t,
+                  block.numbers.value_minimum + t);
   }
-  for (int r = first; r < last; ++r) {
-    const Run part = part_of(block, r, start, kStretch);
+  float units[kRows];
+  for (int r = s.first; r < s.last; ++r) {
+    const Run part = part_of(block, r, s.start, kStretch);
+    units[r] = (layout.value.asymmetric ? softmax_terms<true> : softmax_terms<false>)(
+        block.scores + r * kStretch, part.from, part.to, call.softcap, block.numbers, states + r * stride,
+        head_dim, block.weight_terms + 2 * r * kStretch);
+  }
+  multiply<false>(block.weight_terms + 2 * s.first * kStretch + s.low, 2 * (s.last - s.first), kStretch,
+                  {block.value_planes, fours, kLine}, (s.high - s.low + kTile - 1) / kTile * 4, head_dim / 16,
+                  block.sums + 2 * s.first * sum_stride, sum_stride);
+  for (int r = s.first; r < s.last; ++r) {
+    const std::int32_t* sums = block.sums + 2 * r * sum_stride;
+    add_products(sums, sums + sum_stride, units[r], states + r * stride + kStateHead, head_dim);
+  }
+}
+#endif
+
+inline void score_floats(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s) {
+  const Layout& layout = *call.layout;
+  for (int t = s.low; t < s.high; t += kTile) {
+    int a = s.first, b = s.last;
+    active_rows(block, s.start + t, kTile, a, b);
+    codec_of(layout.key).scores(layout, tile_at(call, seq, block.head, s.start + t),
+                                block.queries + a * layout.query_width(), b - a,
+                                block.scores + a * kStretch + t, block.room);
+  }
+}
+
+inline void weigh_floats(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s,
+                         float* states, int stride) {
+  const Layout& layout = *call.layout;
+  for (int r = s.first; r < s.last; ++r) {
+    const Run part = part_of(block, r, s.start, kStretch);
     softmax_stretch(block.scores + r * kStretch, part.from, part.to, call.softcap, states + r * stride,
                     layout.head_dim);
   }
-  for (int t = low; t < high; t += kTile) {
-    int a = first, b = last, num_runs = 0;
-    active_rows(block, start + t, kTile, a, b);
+  for (int t = s.low; t < s.high; t += kTile) {
+    int a = s.first, b = s.last, num_runs = 0;
+    active_rows(block, s.start + t, kTile, a, b);
     Run runs[kRows];
     for (int r = a; r < b; ++r) {  // rows that read the same tokens of the tile go together
-      const Run run = part_of(block, r, start + t, kTile);
+      const Run run = part_of(block, r, s.start + t, kTile);
       if (num_runs && runs[num_runs - 1].from == run.from && runs[num_runs - 1].to == run.to) {
         runs[num_runs - 1].last = r + 1;
       } else {
         runs[num_runs++] = run;
       }
     }
-    value.weigh(layout, tile_at(call, seq, block.head, start + t), runs, num_runs, block.scores + t, states,
-                stride, block.room);
+    codec_of(layout.value).weigh(layout, tile_at(call, seq, block.head, s.start + t), runs, num_runs,
+                                 block.scores + t, states, stride, block.room);
   }
 }
 
+// Adds the tokens of one stretch to `states`.
+inline void attend_stretch(const AttendCall& call, const Sequence& seq, Block& block, int start, float* states,
+                           int stride) {
+  Stretch s = {start, 0, block.count, 0, 0};
+  active_rows(block, start, kStretch, s.first, s.last);
+  if (s.first == s.last) return;
+  s.low = part_of(block, s.first, start, kStretch).from / kTile * kTile;
+  s.high = part_of(block, s.last - 1, start, kStretch).to;
+#if KVANT_INTEGER_PRODUCTS
+  block.integer_key ? score_integers(call, seq, block, s) : score_floats(call, seq, block, s);
+  block.integer_value ? weigh_integers(call, seq, block, s, states, stride)
+                      : weigh_floats(call, seq, block, s, states, stride);
+#else
+  score_floats(call, seq, block, s);
+  weigh_floats(call, seq, block, s, states, stride);
+#endif
+}
+
 // The states of one range, `stride` floats apart.
-inline void range_states(const AttendCall& call, const Sequence& seq, const Block& block, int range,
+inline void range_states(const AttendCall& call, const Sequence& seq, Block& block, int range,
                          float* states, int stride) {
   for (int r = 0; r < block.count; ++r) clear_state(states + r * stride, state_floats(*call.layout));
   const int end =
@@ -145,7 +257,7 @@ inline void clear_totals(const AttendCall& call, const Block& block) {
 }
 
 inline void attend(const AttendCall& call, const Sequence& seq, int head, int index, float* scratch) {
-  const Block block(call, seq, head, index, scratch);
+  Block block(call, seq, head, index, scratch);
   const int head_dim = call.layout->head_dim, stride = state_floats(*call.layout);
   load_queries(call, seq, block);
   clear_totals(call, block);
@@ -161,7 +273,7 @@ inline void attend(const AttendCall& call, const Sequence& seq, int head, int in
 
 inline void attend_range(const AttendCall& call, const Sequence& seq, int head, int index, int range,
                          float* states, int stride, float* scratch) {
-  const Block block(call, seq, head, index, scratch);
+  Block block(call, seq, head, index, scratch);
   load_queries(call, seq, block);
   range_states(call, seq, block, range, states, stride);
 }

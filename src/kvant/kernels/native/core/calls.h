@@ -43,6 +43,7 @@ struct AttendCall {
   const float* sinks;  // [query head], null = none
   const float* key_signs;
   const float* value_signs;
+  bool precise;  // float products of decoded values instead of integer products of the codes
 };
 
 // One sequence as planned. Its rows are (query token, head of the group), token by token.
@@ -63,6 +64,19 @@ struct Sequence {
 // The running softmax of one row: maximum, sum, padding, then head_dim weighted values.
 constexpr int kStateHead = 16;
 inline int state_floats(const Layout& layout) { return kStateHead + layout.head_dim; }
+
+// Sizes in the scratch of one thread, in floats; every part starts on a cache line.
+constexpr int kUnit = 64;  // dims are padded to this many where products of codes are taken
+inline int padded_dim(const Layout& layout) { return (layout.head_dim + kUnit - 1) / kUnit * kUnit; }
+inline int plane_bytes(const Layout& layout) { return kStretch * padded_dim(layout); }
+inline int product_width(const Layout& layout) {
+  return layout.head_dim > kStretch ? padded_dim(layout) : kStretch;
+}
+inline std::int64_t scratch_floats(const Layout& layout) {
+  const std::int64_t row = layout.query_width() + kStretch + 2 * state_floats(layout);
+  const std::int64_t term_rows = 2 * product_width(layout) + 2 * padded_dim(layout) / 4 + 2 * kStretch / 4;
+  return kRows * (row + term_rows) + kTile * layout.query_width() + 2 * plane_bytes(layout) / 4 + 64;
+}
 
 struct Kernels {
   // Encodes the tokens whose tile belongs to `thread`.

@@ -7,6 +7,7 @@
 #include "bf16.h"
 #include "codebook.h"
 #include "integer.h"
+#include "planes.h"
 #include "polar.h"
 #include "residual.h"
 #include "scores.h"
@@ -29,20 +30,35 @@ struct Codec {
                  float* room);
   void (*weigh)(const Layout&, const std::uint8_t* tile, const Run* runs, int num_runs, const float* weights,
                 float* states, int stride, float* room);
+  // Codes as integers of a byte; null where a format (or this instruction set) has none.
+  void (*key_planes)(const Layout&, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes);
+  void (*value_planes)(const Layout&, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes,
+                       int stride);
 };
 
 template <class F>
 const Codec& simple() {
-  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr,
-                                  nullptr,   score_tile<F>, weigh_tile<F>};
+  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr, nullptr,
+                                  score_tile<F>, weigh_tile<F>, nullptr, nullptr};
   return codec;
+}
+
+template <class F, int bits>
+const Codec& integers() {
+#if KVANT_INTEGER_PRODUCTS
+  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr, nullptr,
+                                  score_tile<F>, weigh_tile<F>, key_planes<bits>, value_planes<bits>};
+  return codec;
+#else
+  return simple<F>();
+#endif
 }
 
 template <int bits>
 const Codec& residual() {
   using F = Residual<bits>;
   static constexpr Codec codec = {F::encode,  F::decode_key, nullptr, F::decode_token,
-                                  F::prepare, score_tile<F>, nullptr};
+                                  F::prepare, score_tile<F>, nullptr, nullptr, nullptr};
   return codec;
 }
 
@@ -50,12 +66,12 @@ const Codec& residual() {
 inline const Codec& codec_of(const Side& side) {
   switch (side.kind) {
     case Kind::integer:
-      if (side.bits == 8) return side.asymmetric ? simple<Integer<8, true>>() : simple<Integer<8, false>>();
-      return side.asymmetric ? simple<Integer<4, true>>() : simple<Integer<4, false>>();
+      if (side.bits == 8) return side.asymmetric ? integers<Integer<8, true>, 8>() : integers<Integer<8, false>, 8>();
+      return side.asymmetric ? integers<Integer<4, true>, 4>() : integers<Integer<4, false>, 4>();
     case Kind::codebook:
-      return side.bits == 4   ? simple<Codebook<4>>()
-             : side.bits == 3 ? simple<Codebook<3>>()
-                              : simple<Codebook<2>>();
+      return side.bits == 4   ? integers<Codebook<4>, 4>()
+             : side.bits == 3 ? integers<Codebook<3>, 3>()
+                              : integers<Codebook<2>, 2>();
     case Kind::residual:
       return side.bits == 4 ? residual<4>() : side.bits == 3 ? residual<3>() : residual<2>();
     case Kind::polar:

@@ -42,6 +42,9 @@ struct Side {
   int code_bytes = 0;
   int meta_bytes = 0;                 // per token
   float levels[16] = {};              // values of the codes in units of the scale
+  float step = 1;                     // a value is scale * step * integer (+ minimum)
+  std::int8_t integers[16] = {};      // of the codes of up to 4 bits, repeated to 16 entries
+  float lift = 0;                     // what the integers of 8-bit codes from 0 to 255 lack
   float edges[15] = {};               // decision thresholds between them
   float byte_scales[256] = {};        // what a one-byte scale stands for
   float signs[2 * kMaxHeadDim] = {};  // the two diagonals of the jl sketch

@@ -11,17 +11,33 @@ namespace kvant {
 namespace {
 
 KVANT_INLINE F16 load_bf16(const std::uint8_t* meta) {
-  alignas(64) float x[kTile];
-  for (int t = 0; t < kTile; ++t) x[t] = from_bf16(read_u16(meta + 2 * t));
-  return load(x);
+  typedef std::uint16_t Half __attribute__((vector_size(kWidth / 2), aligned(1), may_alias));
+  F16 r;
+  KVANT_PARTS(i) {
+    r.part[i] = (FloatV)(__builtin_convertvector(reinterpret_cast<const Half*>(meta)[i], UintV) << 16);
+  }
+  return r;
+}
+
+// 2^(e/8) by its exponent and one of eight fractions, as byte_scales has them rounded.
+KVANT_INLINE F16 load_byte_scales(const Side& side, const std::uint8_t* meta) {
+  typedef std::int8_t Quarter __attribute__((vector_size(kWidth / 4), aligned(1), may_alias));
+  U16 e;
+  KVANT_PARTS(i) {
+    e.part[i] = (UintV)__builtin_convertvector(reinterpret_cast<const Quarter*>(meta)[i], IntV);
+  }
+  const F16 fraction = lookup(load(side.byte_scales), e & splat_u32(7));
+  U16 power = e;
+  KVANT_PARTS(i) power.part[i] = (UintV)(((IntV)e.part[i] >> 3) << 23);
+  const F16 scale = as_float(as_bits(fraction) + power);
+  Mask zero;
+  KVANT_PARTS(i) zero.part[i] = (IntV)((IntV)e.part[i] == -128);
+  return select(zero, splat(0), scale);
 }
 
 // The scales of the 16 tokens.
 KVANT_INLINE F16 load_scales(const Side& side, const std::uint8_t* meta) {
-  if (!side.byte_scale) return load_bf16(meta);
-  alignas(64) float x[kTile];
-  for (int t = 0; t < kTile; ++t) x[t] = side.byte_scales[meta[t]];
-  return load(x);
+  return side.byte_scale ? load_byte_scales(side, meta) : load_bf16(meta);
 }
 
 // Stores a scale and returns what it is read back as.

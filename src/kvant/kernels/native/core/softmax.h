@@ -20,6 +20,15 @@ KVANT_INLINE void scale_values(float* state, float factor, int head_dim) {
     store(state + kStateHead + d, load(state + kStateHead + d) * splat(factor));
 }
 
+// Lanes t.. that lie in [from, to).
+KVANT_INLINE Mask within(int t, int from, int to) {
+  const U16 token = lanes() + splat_u32(static_cast<std::uint32_t>(t));
+  const Mask before = token < splat_u32(static_cast<std::uint32_t>(from));
+  Mask r = token < splat_u32(static_cast<std::uint32_t>(to));
+  KVANT_PARTS(i) r.part[i] &= ~before.part[i];
+  return r;
+}
+
 // Scores of tokens from..to of a stretch become weights in place; the state is rescaled to the new
 // maximum and gains their sum. Lanes of edge tiles that the row does not read get weight 0.
 inline void softmax_stretch(float* scores, int from, int to, float softcap, float* state, int head_dim) {
@@ -27,10 +36,7 @@ inline void softmax_stretch(float* scores, int from, int to, float softcap, floa
   for (int t = from / 16 * 16; t < to; t += 16) {
     F16 x = load(scores + t);
     if (softcap > 0) x = splat(softcap) * tanh(x / splat(softcap));
-    const U16 token = lanes() + splat_u32(static_cast<std::uint32_t>(t));
-    const Mask before = token < splat_u32(static_cast<std::uint32_t>(from));
-    const Mask within = token < splat_u32(static_cast<std::uint32_t>(to));
-    x = select(before, splat(kNothing), select(within, x, splat(kNothing)));
+    x = select(within(t, from, to), x, splat(kNothing));
     store(scores + t, x);
     peak = max(x, peak);
   }

@@ -68,6 +68,26 @@ bool width_exists(Kind kind, int bits) {
   return false;
 }
 
+// The integers that kernels multiply: what a code stands for is scale * step * integer (+ minimum).
+void set_integers(const std::string& name, const SideSpec& spec, Side& side) {
+  const int codes = 1 << spec.bits;
+  if (side.kind == Kind::integer) {
+    if (spec.bits == 8) side.lift = spec.asymmetric ? 128 : 0;
+    for (int i = 0; i < 16 && spec.bits == 4; ++i)
+      side.integers[i] = static_cast<std::int8_t>(spec.asymmetric ? i : i - 8);
+    return;
+  }
+  side.step = static_cast<float>(spec.step);
+  for (int i = 0; i < 16; ++i) {
+    const float level = side.levels[i % codes], integer = std::nearbyint(level / side.step);
+    if (!(std::fabs(integer) <= 127) || integer * side.step != level) {
+      refuse(name + ".step: level " + std::to_string(level) + " is no integer of 8 bits times " +
+             std::to_string(spec.step));
+    }
+    side.integers[i] = static_cast<std::int8_t>(integer);
+  }
+}
+
 PolarTables make_polar(const std::vector<double>& centres) {
   PolarTables table;
   for (int code = 0; code < 16; ++code) {
@@ -121,6 +141,7 @@ Side make_side(const std::string& name, const SideSpec& spec, int head_dim, bool
       side.byte_scales[byte] = byte == 0x80 ? 0.0f : static_cast<float>(std::exp2(e / 8));
     }
   }
+  if (table || side.kind == Kind::integer) set_integers(name, spec, side);
   if (side.kind == Kind::polar) side.polar = make_polar(spec.levels);
 
   const int signs = side.kind == Kind::residual ? 2 * head_dim : 0;

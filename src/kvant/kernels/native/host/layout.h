@@ -14,6 +14,7 @@ struct SideSpec {
   bool asymmetric = false;
   bool byte_scale = false;
   std::vector<double> levels;  // of the codes; for polar the 3 x 4 centres in radians
+  double step = 1;             // the levels of a codebook are integers times this
   std::vector<double> signs;   // the two diagonals of the jl sketch, 2 * head_dim
   double weight = 0;           // its factor c
   int code_bytes = 0;

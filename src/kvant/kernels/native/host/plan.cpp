@@ -17,14 +17,9 @@ constexpr std::int64_t kPartialBytesPerThread = 1 << 20;
 
 std::int64_t up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-std::int64_t scratch_floats(const Layout& layout) {
-  const std::int64_t row = layout.query_width() + kStretch + 2 * state_floats(layout);
-  return up(kRows * row + kTile * layout.query_width(), 16);
-}
-
 std::int64_t fixed_bytes(const Layout& layout, std::int64_t num_seqs, int threads) {
   const auto sequences = up(num_seqs * static_cast<std::int64_t>(sizeof(Sequence)), kAlign);
-  return kAlign + sequences + threads * scratch_floats(layout) * static_cast<std::int64_t>(sizeof(float));
+  return kAlign + sequences + threads * up(scratch_floats(layout), 16) * static_cast<std::int64_t>(sizeof(float));
 }
 
 }  // namespace
@@ -56,7 +51,7 @@ Plan make_plan(const AttendCall& call, const std::int32_t* query_start, const st
   plan.sequences = reinterpret_cast<Sequence*>(base);
   base += up(num_seqs * static_cast<std::int64_t>(sizeof(Sequence)), kAlign);
   plan.scratch = reinterpret_cast<float*>(base);
-  plan.scratch_floats = scratch_floats(layout);
+  plan.scratch_floats = up(scratch_floats(layout), 16);
   plan.partials = plan.scratch + threads * plan.scratch_floats;
   std::int64_t room = (bytes - fixed) / (state_floats(layout) * static_cast<std::int64_t>(sizeof(float)));
 

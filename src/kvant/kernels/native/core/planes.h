@@ -1,0 +1,155 @@
+// Code lines to planes of one integer a byte: what integer products read.
+//
+// A key plane holds 4 dims of 16 tokens, a value plane 4 tokens of 16 dims (packing.h). Each line is
+// read once, whatever the number of query rows, and the same line of a later tile is prefetched.
+#pragma once
+
+#include "packing.h"
+#include "scales.h"
+
+namespace kvant {
+namespace {
+
+#if defined(__AVX2__)
+#define KVANT_INTEGER_PRODUCTS 1
+
+typedef std::uint8_t ByteV __attribute__((vector_size(kWidth)));
+typedef std::uint16_t WordV __attribute__((vector_size(kWidth)));
+typedef std::uint8_t ByteU __attribute__((vector_size(kWidth), aligned(1), may_alias));
+
+// Keys are unsigned where the machine multiplies unsigned planes by signed queries.
+#if defined(__AVX512VNNI__)
+constexpr int kKeyOffset = 128;
+#else
+constexpr int kKeyOffset = 0;
+#endif
+
+struct Bytes {
+  ByteV part[kParts];
+};
+
+KVANT_INLINE Bytes load_bytes(const std::uint8_t* from) {
+  Bytes r;
+  KVANT_PARTS(i) r.part[i] = reinterpret_cast<const ByteU*>(from)[i];
+  return r;
+}
+KVANT_INLINE void store_bytes(std::uint8_t* to, Bytes x) {
+  KVANT_PARTS(i) reinterpret_cast<ByteU*>(to)[i] = x.part[i];
+}
+KVANT_INLINE Bytes operator^(Bytes a, std::uint8_t mask) {
+  KVANT_PARTS(i) a.part[i] = a.part[i] ^ mask;
+  return a;
+}
+// Lower bits of a byte: from its upper bits. Upper bits: anything.
+KVANT_INLINE Bytes down(Bytes a, int n) {
+  KVANT_PARTS(i) a.part[i] = (ByteV)((WordV)a.part[i] >> n);
+  return a;
+}
+// Bits of `a` where mask is set, of `b` elsewhere.
+KVANT_INLINE Bytes blend(std::uint8_t mask, Bytes a, Bytes b) {
+  KVANT_PARTS(i) a.part[i] = (a.part[i] & mask) | (b.part[i] & (std::uint8_t)~mask);
+  return a;
+}
+
+// table[code & 15] for a table of 16 bytes.
+struct Table {
+  ByteV part;
+};
+KVANT_INLINE Table table_of(const std::int8_t* integers, std::uint8_t offset) {
+  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers));
+#if defined(__AVX512F__)
+  return {(ByteV)_mm512_broadcast_i32x4(sixteen) + offset};
+#else
+  return {(ByteV)_mm256_broadcastsi128_si256(sixteen) + offset};
+#endif
+}
+KVANT_INLINE Bytes lookup(const Table& table, Bytes code) {
+#if defined(__AVX512VBMI__)
+  code.part[0] = (ByteV)_mm512_permutexvar_epi8((__m512i)code.part[0], (__m512i)table.part);
+#else
+  KVANT_PARTS(i) {
+    code.part[i] = (ByteV)_mm256_shuffle_epi8((__m256i)table.part, (__m256i)(code.part[i] & 15));
+  }
+#endif
+  return code;
+}
+
+KVANT_INLINE void prefetch(const std::uint8_t* line) { __builtin_prefetch(line); }
+
+// Calls use(plane, bytes) for each of `planes` planes; `ahead` bytes from each line is prefetched.
+template <int bits, class Use>
+KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, int planes, const Table& table,
+                             Use use) {
+  constexpr int per_line = bits == 3 ? 2 : 8 / bits;
+  if constexpr (bits == 3) {
+    for (int z = 0; z < planes; z += 8, lines += 3 * kLine) {
+      const bool whole = z + 8 <= planes;
+      Bytes line[3];
+#pragma GCC unroll 3
+      for (int i = 0; i < 3; ++i) {
+        if (i == 2 && !whole) break;
+        line[i] = load_bytes(lines + i * kLine);
+        prefetch(lines + i * kLine + ahead);
+        use(z + 2 * i, lookup(table, line[i]));
+        use(z + 2 * i + 1, lookup(table, down(line[i], 3)));
+      }
+      if (!whole) break;
+      use(z + 6, lookup(table, blend(4, down(line[1], 4), down(line[0], 6))));
+      use(z + 7, lookup(table, blend(4, down(line[1], 5), down(line[2], 6))));
+    }
+  } else {
+    for (int z = 0; z < planes; z += per_line, lines += kLine) {
+      const Bytes line = load_bytes(lines);
+      prefetch(lines + ahead);
+      if constexpr (bits == 8) {
+        use(z, line);
+      } else {
+#pragma GCC unroll 4
+        for (int i = 0; i < per_line; ++i) use(z + i, lookup(table, i ? down(line, bits * i) : line));
+      }
+    }
+  }
+}
+
+// The keys of a tile: plane z at 64 z.
+template <int bits>
+void key_planes(const Layout& layout, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes) {
+  constexpr std::uint8_t flip = bits == 8 && kKeyOffset == 0 ? 0x80 : 0;
+  const Table table = table_of(layout.key.integers, kKeyOffset);
+  for_planes<bits>(tile + layout.key.codes, ahead, layout.head_dim / 4, table,
+                   [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
+                     store_bytes(planes + z * kLine, flip ? x ^ flip : x);
+                   });
+}
+
+// The values of a tile: 4 tokens of 16 dims at 64 * (d / 16), token groups `stride` bytes apart.
+template <int bits>
+void value_planes(const Layout& layout, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes,
+                  int stride) {
+  const Table table = table_of(layout.value.integers, 0);
+  const std::uint8_t* lines = tile + layout.value.codes;
+  for (int unit = 0; unit < layout.head_dim; unit += 64) {
+    const int groups = (layout.head_dim - unit < 64 ? layout.head_dim - unit : 64) / 16;
+    const int shift = groups == 4 ? 2 : groups - 1;  // 3 groups divide by multiplication below
+    for_planes<bits>(lines, ahead, 4 * groups, table, [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
+      const int t = groups == 3 ? z / 3 : z >> shift, g = z - t * groups;
+      store_bytes(planes + t * stride + (unit / 16 + g) * kLine, bits == 8 ? x ^ 0x80 : x);
+    });
+    lines += 16 * bits * kLine / 8;
+  }
+}
+
+// Scale and minimum of the 16 tokens as the integers want them: value = scale * integer + minimum.
+KVANT_INLINE void token_numbers(const Side& side, const std::uint8_t* meta, float* scale, float* minimum) {
+  const F16 raw = load_scales(side, meta);
+  store(scale, raw * splat(side.step));
+  if (!side.asymmetric) return;
+  store(minimum, fma(raw, splat(side.lift), load_bf16(meta + 2 * kTile)));
+}
+
+#else
+#define KVANT_INTEGER_PRODUCTS 0
+#endif
+
+}  // namespace
+}  // namespace kvant

@@ -22,6 +22,8 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
+    # vLLM compiles sampler helpers at the first log-probabilities, even in eager mode: 20 s each engine.
+    "TORCH_COMPILE_DISABLE": "1",
 }
 
 Engine = Any

@@ -100,15 +100,6 @@ def test_ctrl_c_drains_and_a_second_one_stops_at_once(tmp_path: Path) -> None:
         assert not psutil.wait_procs(processes, timeout=5)[1]
 
 
-def test_an_engine_whose_server_was_killed_ends_by_itself(tmp_path: Path) -> None:
-    with serving(tmp_path, small()) as server:
-        server.wait()
-        processes = server.processes()
-        server.stop(signal.SIGKILL)
-        alive = psutil.wait_procs(processes, timeout=30)[1]
-        assert not alive, f"orphans: {[' '.join(process.cmdline()) for process in alive]}"
-
-
 def test_a_signal_while_the_engine_loads_stops_everything_soon(tmp_path: Path) -> None:
     with serving(tmp_path, small()) as server:
         engine = until(lambda: [one for one in server.processes() if "EngineCore" in one.name()], 120)

@@ -10,30 +10,41 @@ import psutil  # type: ignore[import-untyped]
 
 log = logging.getLogger("kvant.server")
 
+TRACKER = "multiprocessing.resource_tracker"
+"""Ends by itself when all others have, and then removes the shared memory they left."""
 
-def stop_all(seconds: float) -> int:
-    """Terminates all descendants, kills those that live on after so many seconds; how many there were."""
-    # The resource tracker ends by itself when we do, and cleans up shared memory then.
-    processes = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "multiprocessing.resource_tracker" not in " ".join(_command(process))
-    ]
-    for process in processes:
-        _quietly(process.terminate)
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    for process in alive:
-        log.warning("process %d did not stop in %g s; killed", process.pid, seconds)
+
+def stop_all(seconds: float) -> None:
+    """Asks all descendants to end, waits so long, and kills those that live on; 0 kills without asking."""
+    if seconds:
+        asked = _descendants()
+        for process in asked:
+            _quietly(process.terminate)
+        psutil.wait_procs(asked, timeout=seconds)
+    # One that is killed first leaves its own children to nobody: all are stopped before any is killed.
+    held: list[psutil.Process] = []
+    while found := [process for process in _descendants() if process not in held]:
+        for process in found:
+            _quietly(process.suspend)
+        held += found
+    for process in held:
+        log.warning(
+            "process %d (%s) did not end by itself; killed", process.pid, _command(process)[:60].strip()
+        )
         _quietly(process.kill)
-    psutil.wait_procs(alive, timeout=5)
-    return len(processes)
+    psutil.wait_procs(held, timeout=5)
 
 
-def _command(process: psutil.Process) -> list[str]:
+def _descendants() -> list[psutil.Process]:
+    everyone = psutil.Process().children(recursive=True)
+    return [one for one in everyone if TRACKER not in _command(one) and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def _command(process: psutil.Process) -> str:
     try:
-        return list(process.cmdline())
+        return " ".join(process.cmdline())
     except psutil.Error:
-        return []
+        return ""
 
 
 def _quietly(action: Callable[[], None]) -> None:

@@ -10,14 +10,23 @@ from __future__ import annotations
 
 SELECTION = "kvant.engine.selection"
 
+NAMES = {
+    "CUSTOM": "Backend",
+    # On CPU vLLM resolves `--attention-backend CUSTOM` to CPU_ATTN.
+    "CPU_ATTN": "Backend",
+    # MLA models get these there without a word; selection refuses when the cache was to be ours.
+    "CPU_MLA": "CpuMla",
+    "AMX_MLA": "AmxMla",
+}
+
 
 def register() -> None:
-    """Register the backend under CUSTOM (any platform) and as the override of CPU_ATTN. Idempotent."""
+    """Register where our backend is found, and end an engine with its server. Idempotent."""
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
-    # On CPU vLLM resolves `--attention-backend CUSTOM` to CPU_ATTN, elsewhere to CUSTOM itself.
-    register_backend(AttentionBackendEnum.CUSTOM, f"{SELECTION}.Backend")
-    register_backend(AttentionBackendEnum.CPU_ATTN, f"{SELECTION}.Backend")
-    # MLA models get these there without a word; selection refuses when the cache was to be ours.
-    register_backend(AttentionBackendEnum.CPU_MLA, f"{SELECTION}.CpuMla")
-    register_backend(AttentionBackendEnum.AMX_MLA, f"{SELECTION}.AmxMla")
+    from kvant.engine.orphans import follow_parent
+
+    for name, attribute in NAMES.items():
+        if name in AttentionBackendEnum.__members__:  # other versions have other names, and must still start
+            register_backend(AttentionBackendEnum[name], f"{SELECTION}.{attribute}")
+    follow_parent()

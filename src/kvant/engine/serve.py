@@ -28,7 +28,7 @@ from kvant.engine.server import Door
 from kvant.engine.smoke import smoke
 from kvant.engine.validation import install, item_check
 from kvant.engine.verify import EngineReport, verify_engine
-from kvant.errors import EngineError
+from kvant.errors import EngineError, KvantError
 from kvant.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kvant.server")
 
 ENGINE_STOP_SECONDS = 10
-BOOT_STOP_SECONDS = 1
 WATCH_SECONDS = 1.0
 
 
@@ -50,11 +49,17 @@ def run(settings: Settings) -> int:
 
     _log_to_stderr(settings.monitoring.log_level)
     service = Service(settings)
+    failure: KvantError | None = None
     try:
         uvloop.run(service.serve())
+    except KvantError as error:
+        log.debug("the service ends with an error", exc_info=True)
+        # The frames of its traceback would keep the engine beyond the collection below.
+        failure = error.with_traceback(None)
+        failure.__cause__ = failure.__context__ = None
     finally:
-        children.stop_all(BOOT_STOP_SECONDS if service.booting else ENGINE_STOP_SECONDS)
-    if service.booting:
+        children.stop_all(0 if service.booting or service.insisted else ENGINE_STOP_SECONDS)
+    if service.booting and failure is None:
         # The thread that starts vLLM cannot be interrupted, and waiting for it is not stopping.
         sys.stdout.flush()
         sys.stderr.flush()
@@ -63,6 +68,8 @@ def run(settings: Settings) -> int:
     del service
     gc.unfreeze()
     gc.collect()
+    if failure is not None:
+        raise failure
     return 0
 
 
@@ -72,15 +79,19 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._metrics = Metrics()
-        self._keys = Keys.load(settings.security.api_key_file)
+        self._door = Door(settings, Keys.load(settings.security.api_key_file), self._metrics)
+        self._stop = Stop()
         self.booting = True
         """Whether vLLM is still being started, in a thread of its own."""
 
+    @property
+    def insisted(self) -> bool:
+        """Whether a second signal came."""
+        return self._stop.insisted.is_set()
+
     async def serve(self) -> None:
         """Returns when asked to stop."""
-        self._stop = Stop()
         self._stop.install()
-        self._door = Door(self._settings, self._keys, self._metrics)
         async with self._listening():
             engine = await self._started()
             if engine is not None:
@@ -118,7 +129,7 @@ class Service:
             if engine.client.output_handler is not None:
                 # It would take the end of the engine for its death, and log so.
                 engine.client.output_handler.cancel()
-            seconds = 0 if self._stop.insisted.is_set() else ENGINE_STOP_SECONDS
+            seconds = 0 if self.insisted else ENGINE_STOP_SECONDS
             await asyncio.to_thread(engine.client.shutdown, timeout=seconds)
 
     async def _until_asked(self, engine: Engine) -> None:

@@ -7,10 +7,10 @@ import os
 # Before any OpenMP runtime is loaded: threads that wait must not take the cores from those that work.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+import numpy as np
+import pytest
 
-from tests.engines import engine, models  # noqa: E402
+from tests.engines import engine, models
 
 __all__ = ["engine", "models", "rng"]
 

@@ -18,10 +18,11 @@ def test_json_round_trip(key: str) -> None:
     assert CacheSpec.from_json(spec.to_json()) == spec
 
 
-def test_rotation_follows_the_formats_unless_said() -> None:
+def test_what_is_quantised_is_rotated_unless_said() -> None:
     assert CacheSpec.from_json({"key": "codebook4", "value": "int8"}).rotate
-    assert not CacheSpec.from_json({"key": "int8"}).rotate
-    assert CacheSpec.from_json({"key": "int8", "rotate": True}).rotate
+    assert CacheSpec.from_json({"key": "int8"}).rotate
+    assert not CacheSpec.from_json({"key": "int8", "rotate": False}).rotate
+    assert not CacheSpec.from_json({"key": "bf16", "value": "bf16"}).rotate
 
 
 @pytest.mark.parametrize(

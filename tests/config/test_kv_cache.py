@@ -16,13 +16,13 @@ from kvant.formats import KEY_FORMATS, VALUE_FORMATS, parse
 @pytest.mark.parametrize(
     ("fields", "key", "value", "rotate"),
     [
-        ({}, "int8", "int8", False),
+        ({}, "int8", "int8", True),
         ({"key_bits": 16, "value_bits": 16}, "bf16", "bf16", False),
         ({"key_bits": 4, "value_bits": 4}, "codebook4", "codebook4", True),
         ({"key_bits": 8, "value_bits": 3, "scale": "byte"}, "int8", "codebook3-byte", True),
-        ({"codec": "int", "key_bits": 8, "value_bits": 4}, "int8", "int4", False),
-        ({"codec": "int", "rotate_enable": True}, "int8", "int8", True),
-        ({"codec": "int", "asymmetric": True, "value_bits": 4}, "int8-asym", "int4-asym", False),
+        ({"codec": "int", "key_bits": 8, "value_bits": 4}, "int8", "int4", True),
+        ({"codec": "int", "rotate_enable": False}, "int8", "int8", False),
+        ({"codec": "int", "asymmetric": True, "value_bits": 4}, "int8-asym", "int4-asym", True),
         ({"codec": "codebook", "key_bits": 4, "value_bits": 2}, "codebook4", "codebook2", True),
         ({"codec": "polar", "key_bits": 4, "value_bits": 4}, "polar", "polar", True),
     ],
@@ -78,7 +78,7 @@ def test_the_baseline_has_no_spec():
             "kv_cache.key_residual_bits: the sign bit",
         ),
         ({"key_bits": 4, "value_bits": 4}, "kv_cache.key_bits: 4-bit keys without calibration fail"),
-        ({"rotate_seed": 3}, "kv_cache.rotate_seed: has no effect"),
+        ({"rotate_seed": 3, "rotate_enable": False}, "kv_cache.rotate_seed: has no effect"),
     ],
 )
 def test_what_is_allowed_but_doubtful_is_warned_about(fields, warning):
@@ -92,7 +92,7 @@ def test_what_is_allowed_but_doubtful_is_warned_about(fields, warning):
         {},
         {"value_bits": 4},
         {"key_bits": 16, "value_bits": 16},
-        {"codec": "int", "rotate_enable": True},
+        {"codec": "int", "rotate_enable": False},
         {"enable_quant": False},
     ],
 )

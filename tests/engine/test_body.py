@@ -51,6 +51,12 @@ def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
         (b'{"a": "\\ud83d"}', "half a surrogate pair"),
         (b'{"a": "\\uDE00"}', "half a surrogate pair"),
         (b'{"a": ' * 20_000, "nested too deeply"),
+        (b'{"n": "1000000"}', "n must be a whole number"),
+        (b'{"n": 1e6}', "n must be a whole number"),
+        (
+            b'{"n": 128, "prompt": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]}',
+            "9 prompts with n 128 are over",
+        ),
         (b'{"n": %d}' % (MAX_CHOICES + 1), f"n {MAX_CHOICES + 1} is over the limit of {MAX_CHOICES}"),
         (b'{"best_of": 1000000}', "best_of 1000000"),
     ],
@@ -61,7 +67,7 @@ def test_what_is_refused_says_why(body: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b'{"a": "\\ud83d\\ude00"}', b'{"a": "\\\\ud83d"}', b'{"n": 128}', b'{"n": "many"}']
+    "body", [b'{"a": "\\ud83d\\ude00"}', b'{"a": "\\\\ud83d"}', b'{"n": 128}', b'{"n": null}']
 )
 def test_what_only_looks_wrong_passes(body: bytes) -> None:
     assert check(body) == json.loads(body)

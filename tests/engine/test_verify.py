@@ -28,7 +28,6 @@ def layer(index: int, spec: CacheSpec = SPEC) -> dict[str, Any]:
         "page_bytes": layout.page_bytes,
         "key": stored.key.name,
         "value": stored.value.name,
-        "kept": kept,
         "head_dim": 64,
         "kv_heads": 3,
         "block_size": 32,
@@ -66,7 +65,7 @@ def test_a_matching_engine_passes_with_exact_sizes() -> None:
         ("shape", [100, 3, 32, 256], "bytes per token and head is 256, expected 68"),
         ("shape", [100, 3, 16, 68], "tokens per page is 16"),
         ("shape", [100, 1, 32, 68], "KV heads is 1"),
-        ("kept", True, "key format is 'codebook4', expected 'bf16'"),
+        ("page_bytes", 4 * 32 * 3 * 68, "bytes of a page is 26112, expected 6528"),
     ],
 )
 def test_each_difference_is_refused_by_name(field: str, value: Any, named: str) -> None:
@@ -76,6 +75,13 @@ def test_each_difference_is_refused_by_name(field: str, value: Any, named: str) 
         judge(found, SPEC, 100, 32, 3200)
     assert named in str(error.value)
     assert "model.layers.1" in str(error.value)
+
+
+def test_a_layer_that_keeps_16_bits_unasked_is_refused() -> None:
+    found = workers()
+    found[0]["layers"] = [layer(0), {**layer(0), "name": "model.layers.1.self_attn.attn"}]
+    with pytest.raises(EngineError, match=r"layers\.1\..*key format is 'bf16', expected 'codebook4'"):
+        judge(found, SPEC, 100, 32, 3200)
 
 
 def test_wrong_seed_is_refused() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from kvant.cache.layout import PageLayout
 from kvant.errors import ConfigError, FormatError
 from kvant.formats import KEY_FORMATS, TILE, VALUE_FORMATS, Format, parse
+from kvant.formats.bf16 import BF16
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class CacheSpec:
 
     key: Format = KEY_FORMATS["int8"]
     value: Format = VALUE_FORMATS["int8"]
-    rotate: bool = False
+    rotate: bool = True
     seed: int = 0
     block_size: int = 32
     skip_layers: tuple[int, ...] = ()
@@ -62,7 +63,7 @@ class CacheSpec:
     def from_json(cls, data: Any) -> CacheSpec:
         """Strict: unknown names, wrong types and contradictions raise `ConfigError` naming the field.
 
-        `rotate` may be left out: then it is what the formats need.
+        `rotate` may be left out: then `rotates` decides.
         """
         if not isinstance(data, dict):
             raise ConfigError(
@@ -85,11 +86,20 @@ class CacheSpec:
         return cls(
             key=key,
             value=value,
-            rotate=_take(data, "rotate", bool, key.needs_rotation or value.needs_rotation),
+            rotate=_take(data, "rotate", bool, rotates(key, value)),
             seed=_take(data, "seed", int, 0),
             block_size=_take(data, "block_size", int, 32),
             skip_layers=tuple(skip),
         )
+
+
+def rotates(key: Format, value: Format) -> bool:
+    """The default: rotate whatever is quantised.
+
+    Codebooks need it, and integer grids gain from it on every model measured, most where keys have
+    large channels: int8 on Qwen2.5 is three times closer to 16 bits rotated (README).
+    """
+    return any(not isinstance(fmt, BF16) for fmt in (key, value))
 
 
 def _take(data: dict[str, Any], name: str, kind: type, default: Any) -> Any:

@@ -42,7 +42,7 @@ def _quality(s: Settings) -> Iterator[str]:
             "were 1.7 to 6.4 times further from the unquantised model than keys of 4 plain bits"
         )
     spec = cache.to_spec()
-    if spec.rotate and key_bits < 8:
+    if key_bits < 8:
         yield (
             f"kv_cache.key_bits: {cache.key_bits}-bit keys without calibration fail on models with biased "
             "keys (Qwen2.5 is one); measure before serving, or use key_bits: 8"

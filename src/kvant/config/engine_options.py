@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _SERVER = "Kvant runs its own HTTP server"
+_UNTESTED = "the start-up check covers tensor parallelism only, so far"
 _PAGES = "Kvant's pages cannot be moved by a connector"
 
 OWNED: dict[str, str] = {
@@ -43,6 +44,18 @@ OWNED: dict[str, str] = {
     "ssl_keyfile": f"{_SERVER} without TLS; put a TLS proxy before it",
     "ssl_certfile": f"{_SERVER} without TLS; put a TLS proxy before it",
     "ssl_ca_certs": f"{_SERVER} without TLS; put a TLS proxy before it",
+    "ssl_cert_reqs": f"{_SERVER} without TLS; put a TLS proxy before it",
+    "ssl_ciphers": f"{_SERVER} without TLS; put a TLS proxy before it",
+    "enable_ssl_refresh": f"{_SERVER} without TLS; put a TLS proxy before it",
+    "h11_max_incomplete_event_size": f"{_SERVER} with its own limits; leave it out",
+    "h11_max_header_count": f"{_SERVER} with its own limits; leave it out",
+    "disable_uvicorn_access_log": f"{_SERVER}; set monitoring.log_level",
+    "disable_access_log_for_endpoints": f"{_SERVER}; set monitoring.log_level",
+    "pipeline_parallel_size": f"{_UNTESTED}; leave it out",
+    "data_parallel_size": f"{_UNTESTED}; leave it out",
+    "data_parallel_size_local": f"{_UNTESTED}; leave it out",
+    "data_parallel_rank": f"{_UNTESTED}; leave it out",
+    "data_parallel_backend": f"{_UNTESTED}; leave it out",
 }
 """Options that are refused under `engine`, and what to do instead."""
 

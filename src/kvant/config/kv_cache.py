@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from kvant.cache import CacheSpec
+from kvant.cache.spec import CacheSpec, rotates
 from kvant.config.section import Section, Whole
 from kvant.errors import ConfigError
 from kvant.formats import parse
@@ -60,7 +60,7 @@ class KVCache(Section):
     )
     rotate_enable: bool | None = Field(
         default=None,
-        description="Rotate before storing; null does what the codec needs (codebook, polar: yes; int: no).",
+        description="Rotate before storing; null rotates whatever is quantised.",
     )
     rotate_seed: int = Field(default=0, ge=0, le=2**63 - 1, description="Seed of the rotation.")
     block_size: int = Field(default=32, ge=16, le=1024, multiple_of=16, description="Tokens in a page.")
@@ -95,11 +95,10 @@ class KVCache(Section):
         if not self.enable_quant:
             raise ConfigError("kv_cache.enable_quant: false has no packed cache to describe")
         key, value = parse(self.key_format, "key"), parse(self.value_format, "value")
-        needed = key.needs_rotation or value.needs_rotation
         return CacheSpec(
             key=key,
             value=value,
-            rotate=needed if self.rotate_enable is None else self.rotate_enable,
+            rotate=rotates(key, value) if self.rotate_enable is None else self.rotate_enable,
             seed=self.rotate_seed,
             block_size=self.block_size,
             skip_layers=self.skip_layers,

@@ -20,6 +20,7 @@ from kvant.engine.envelope import Refusal
 MAX_BYTES = 8 << 20
 MAX_SECONDS = 30.0
 MAX_CHOICES = 128
+MAX_SEQUENCES = 1024
 """Largest `n` (and `best_of`), as at OpenAI: one small request must not become a million sequences."""
 
 
@@ -80,11 +81,30 @@ def check(body: bytes) -> dict[str, Any]:
         raise Refused(envelope.bad_request(f"the body must be a JSON object, not {_kind(parsed)}"))
     if "\\ud" in text or "\\uD" in text:
         _whole_characters(parsed)
+    _bounded(parsed)
+    return parsed
+
+
+def _bounded(parsed: dict[str, Any]) -> None:
+    # One small request must not become a million sequences.
+    prompts = parsed.get("prompt")
+    sequences = 1
+    if isinstance(prompts, list) and prompts and isinstance(prompts[0], str | list):
+        sequences = len(prompts)
     for name in ("n", "best_of"):
         count = parsed.get(name)
-        if isinstance(count, int) and count > MAX_CHOICES:
+        if count is None:
+            continue
+        if type(count) is not int:
+            raise Refused(envelope.bad_request(f"{name} must be a whole number", name))
+        if count > MAX_CHOICES:
             raise Refused(envelope.bad_request(f"{name} {count} is over the limit of {MAX_CHOICES}", name))
-    return parsed
+        if count * sequences > MAX_SEQUENCES:
+            raise Refused(
+                envelope.bad_request(
+                    f"{sequences} prompts with {name} {count} are over {MAX_SEQUENCES}", name
+                )
+            )
 
 
 def _whole_characters(parsed: Any) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kvant import models
 from kvant.config import Settings
 from kvant.engine import arguments, environment, orphans, versions
-from kvant.errors import EngineError, KvantError
+from kvant.errors import EngineError, KvantError, ModelError
 from kvant.models import manifest
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ def start(settings: Settings) -> Engine:
     local = isinstance(model, Path)
     if isinstance(model, Path):
         manifest.verify(model, settings.model.trust)
+    elif not settings.model.trust:
+        raise ModelError(
+            f"model.trust is false, but {model!r} is a hub id: vLLM fetches its files itself and no manifest "
+            "covers them; download the model and set model.path to its folder"
+        )
     notes = environment.conflicts(settings)
     environment.apply(environment.defaults(settings, cpu=found.cpu, local_model=local))
     os.environ[orphans.PARENT] = str(os.getpid())

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from vllm.config import get_current_vllm_config
 from vllm.distributed import get_tensor_model_parallel_rank
+from vllm.model_executor.layers.attention import Attention
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.v1.attention.backend import AttentionImpl, AttentionType
 
 from kvant.cache.identity import PageIdentity
 from kvant.cache.layout import PageLayout
 from kvant.cache.spec import CacheSpec
-from kvant.engine.backend import backend_for
+from kvant.engine.backend import KvantBackend, backend_for
 from kvant.engine.metadata import KvantMetadata
+from kvant.engine.refusals import check
 from kvant.engine.selection import spec_of
 from kvant.errors import EngineError
 from kvant.kernels import PagedAttention
 from kvant.transforms import Rotation
 
 if TYPE_CHECKING:
-    from vllm.model_executor.layers.attention import Attention
     from vllm.v1.kv_cache_interface import AttentionSpec
 
 
@@ -58,6 +59,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         config = get_current_vllm_config()
         spec = spec_of(config)
         assert spec is not None
+        check(config, spec)  # vLLM caches the selection of a backend, whatever the rest of the configuration
         self.model_spec = spec
         self.num_heads, self.head_size, self.scale = num_heads, head_size, float(scale)
         self.num_kv_heads = num_kv_heads or num_heads
@@ -77,6 +79,11 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         self.layer_name, layer = next(
             (n, x) for n, x in self._layers.items() if getattr(x, "impl", None) is self
         )
+        if type(layer) is not Attention or layer.attn_backend is not self._own(layer.attn_backend):
+            raise EngineError(
+                f"a Kvant cache does not serve {type(layer).__name__} (layer {self.layer_name}): "
+                "its mask is made by a backend around ours, and would be lost"
+            )
         self.owner = extract_layer_index(self.kv_sharing_target_layer_name or self.layer_name)
         if self.owner in self.model_spec.skip_layers:
             mixed = len({other.sliding_window for other in layers_of(self._layers).values()}) > 1
@@ -87,6 +94,11 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
             layer.attn_backend = backend_for(self.spec)
         if self.sinks is not None:
             self.sinks = self.sinks.to(torch.float32).contiguous()
+
+    @staticmethod
+    def _own(backend: type[KvantBackend]) -> type[KvantBackend]:
+        """The class `backend_for` gives for that spec: another one means vLLM wrapped ours."""
+        return backend_for(backend.spec, backend.beside)
 
     def prepare(self, kv_cache_spec: AttentionSpec) -> PagedAttention:
         """Fix the layout of the pages, as vLLM sized them, and load this layer's rotation."""

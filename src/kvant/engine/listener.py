@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from kvant.errors import EngineError
 
 CLOSE_SECONDS = 3
+MAX_HEADER_BYTES = 65_536
 
 
 class Listener(uvicorn.Server):
@@ -25,6 +26,8 @@ class Listener(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 lifespan="off",
+                http="h11",  # the one that bounds headers, which come before any key is checked
+                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 server_header=False,
                 timeout_graceful_shutdown=CLOSE_SECONDS,
             )

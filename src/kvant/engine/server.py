@@ -145,7 +145,7 @@ class Door:
             return
         with self.slots.taken():
             content = await body.read(headers, receive)
-            if headers.get("content-type", "").startswith("application/json"):
+            if headers.get("content-type", "").lower().startswith("application/json"):
                 self._check(path, body.check(content))
             exchange = Exchange(scope, content, receive, send, request_id)
             self._running.add(exchange)

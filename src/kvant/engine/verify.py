@@ -5,6 +5,7 @@ Goes by what every worker reports of its own tensors (`kvant.engine.report`), no
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def judge(
     values = sum(2 * layer["shape"][1] * _head_dim(layer) for layer in own)
     first = workers[0]["layers"][0]
     return EngineReport(
-        formats=spec.name if spec else "bf16 (stock vLLM)",
+        formats=spec.name if spec else f"{first['dtype']} (stock vLLM)",
         layers=tuple(_plan(layer, spec) for layer in workers[0]["layers"]),
         effective_bits=stored * 8 / values,
         bytes_per_token=stored,
@@ -94,7 +95,7 @@ def judge(
         threads=workers[0]["threads"],
         kernel=first.get("kernel", "vllm"),
         why_not_better=first.get("why_not_better", ""),
-        digest=next((x["digest"] for x in workers[0]["layers"] if x.get("digest") and not x["kept"]), ""),
+        digest=next((x["digest"] for x in workers[0]["layers"] if spec and not _kept(x, spec)), ""),
     )
 
 
@@ -106,19 +107,30 @@ def _problems(layer: dict[str, Any], spec: CacheSpec | None) -> list[str]:
         return [
             f"runs vLLM's {layer['impl']} with a {layer['dtype']} cache instead of packed {spec.name} pages"
         ]
-    expected = spec.kept() if layer["kept"] else spec
+    kept = _kept(layer, spec)
+    expected = spec.kept() if kept else spec
     layout = expected.layout(layer["head_dim"], layer["kv_heads"])
+    page = layout.bytes_per_token_head * layer["kv_heads"] * layer["block_size"]
+    if kept and layer["page_bytes"] != page:  # in a mixed model it lies in a page as large as the packed ones
+        page = spec.layout(layer["head_dim"], layer["kv_heads"]).page_bytes
     found = {
         "key format": (layer["key"], expected.key.name),
         "value format": (layer["value"], expected.value.name),
         "element type": (layer["dtype"], "uint8"),
         "bytes per token and head": (layer["shape"][-1], layout.bytes_per_token_head),
         "KV heads": (layer["shape"][1], layer["kv_heads"]),
+        "bytes of a page": (layer["page_bytes"], page),
         "tokens per page": (layer["shape"][2], layer["block_size"]),
         "rotation": (layer["identity"]["rotate"], expected.rotate),
         "rotation seed": (layer["identity"]["seed"], expected.seed if expected.rotate else 0),
     }
     return [f"{what} is {is_!r}, expected {want!r}" for what, (is_, want) in found.items() if is_ != want]
+
+
+def _kept(layer: dict[str, Any], spec: CacheSpec) -> bool:
+    """Whether the configuration, not the worker, says that the layer's pages stay in 16 bits."""
+    owner = re.search(r"\.(\d+)\.", layer["shares"] or layer["name"])
+    return owner is not None and int(owner[1]) in spec.skip_layers
 
 
 def _bytes_per_token(layer: dict[str, Any]) -> float:
@@ -133,7 +145,7 @@ def _head_dim(layer: dict[str, Any]) -> int:
 def _plan(layer: dict[str, Any], spec: CacheSpec | None) -> LayerPlan:
     if spec is None:
         stored, why = layer["dtype"], "quantisation is off"
-    elif layer["kept"]:
+    elif _kept(layer, spec):
         stored, why = "bf16", "kept: named in skip_layers"
     else:
         stored, why = f"{layer['key']}/{layer['value']}", "quantised"

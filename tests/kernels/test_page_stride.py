@@ -40,3 +40,20 @@ def test_pages_of_another_size_are_refused() -> None:
     key = np.zeros((1, 2, 64), np.float32)
     with pytest.raises(KernelError, match="contiguous bytes a block"):
         PagedAttention(layout).encode(np.zeros((3, 100), np.uint8), key, key, np.zeros(1, np.int64))
+
+
+def test_reading_pages_reads_every_byte_of_those_named(rng: np.random.Generator) -> None:
+    """A plain read must not be cheaper than it says: any byte of a page changes what it returns."""
+    layout = PageLayout(parse("int8"), parse("int8"), 64, 2, 16)
+    paged = PagedAttention(layout)
+    pages = rng.integers(0, 256, (5, layout.page_bytes), np.uint8)
+    order = np.array([3, 0, 4], np.int32)
+    before = paged.read(pages, order)
+    for page, at in ((3, 0), (0, layout.page_bytes // 2), (4, layout.page_bytes - 1)):
+        pages[page, at] ^= 1
+        assert paged.read(pages, order) != before
+        pages[page, at] ^= 1
+    pages[1] ^= 1
+    assert paged.read(pages, order) == before
+    with pytest.raises(KernelError, match="outside 0 to 4"):
+        paged.read(pages, np.array([5], np.int32))

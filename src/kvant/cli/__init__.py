@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import config, doctor, models, serve
+from kvant.cli import bench, config, doctor, models, serve
 from kvant.errors import KvantError
 
 MISUSE = 2
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
+app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")
 app.add_typer(config.app, name="config")
 

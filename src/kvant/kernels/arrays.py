@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,8 +15,7 @@ FLOATS = {"float32": 0, "bfloat16": 1, "float16": 2}
 """The native kernels' numbers for the types of queries, keys, values and outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Address in memory, shape, strides in elements, and the name of the element type."""
 
     address: int
@@ -26,17 +24,22 @@ class View:
     dtype: str
 
 
+_NAMES: dict[Any, str] = {}
+"""Names of torch's element types, as they are met: asking for one takes longer than the rest of `view`."""
+
+
 def view(name: str, array: Array) -> View:
     """Describe an array; `KernelError` if it is not in this process's main memory."""
     if isinstance(array, np.ndarray):
         strides = tuple(s // array.itemsize for s in array.strides)
         return View(array.ctypes.data, array.shape, strides, array.dtype.name)
     if hasattr(array, "data_ptr"):
-        if array.device.type != "cpu":
+        if not array.is_cpu:
             raise KernelError(f"{name}: a tensor on {array.device}; the CPU kernels read main memory only")
-        return View(
-            array.data_ptr(), tuple(array.shape), array.stride(), str(array.dtype).removeprefix("torch.")
-        )
+        kind = _NAMES.get(array.dtype)
+        if kind is None:
+            kind = _NAMES[array.dtype] = str(array.dtype).removeprefix("torch.")
+        return View(array.data_ptr(), array.shape, array.stride(), kind)
     raise KernelError(f"{name}: expected a numpy array or a torch tensor, got {type(array).__name__}")
 
 
@@ -52,13 +55,14 @@ def contiguous(name: str, array: Array, dtype: str, shape: tuple[int | None, ...
     return v.address
 
 
-def tokens(name: str, array: Array, dtype: str, heads: int, head_dim: int) -> tuple[int, int, int]:
-    """Check [tokens][heads][head_dim] with free token stride; return (address, stride, tokens)."""
-    v = view(name, array)
-    _match(name, v, dtype, (None, heads, head_dim))
-    if v.strides[2] != 1 or (heads > 1 and v.strides[1] != head_dim):
-        raise KernelError(f"{name}: heads of a token must be contiguous, strides are {v.strides}")
-    return v.address, v.strides[0] if v.shape[0] > 1 else heads * head_dim, v.shape[0]
+def token_stride(name: str, v: View, dtype: str, heads: int, head_dim: int) -> int:
+    """Check [tokens][heads][head_dim] with free token stride; return that stride."""
+    shape, strides = v.shape, v.strides
+    if v.dtype != dtype or len(shape) != 3 or shape[1] != heads or shape[2] != head_dim:
+        _match(name, v, dtype, (None, heads, head_dim))
+    if strides[2] != 1 or (heads > 1 and strides[1] != head_dim):
+        raise KernelError(f"{name}: heads of a token must be contiguous, strides are {strides}")
+    return strides[0] if shape[0] > 1 else heads * head_dim
 
 
 def _match(name: str, v: View, dtype: str, shape: tuple[int | None, ...]) -> None:
@@ -68,4 +72,4 @@ def _match(name: str, v: View, dtype: str, shape: tuple[int | None, ...]) -> Non
         want not in (None, got) for want, got in zip(shape, v.shape, strict=False)
     ):
         wanted = ", ".join("*" if size is None else str(size) for size in shape)
-        raise KernelError(f"{name}: expected shape ({wanted}), got {v.shape}")
+        raise KernelError(f"{name}: expected shape ({wanted}), got {tuple(v.shape)}")

@@ -13,7 +13,7 @@ from kvant.formats.codebook import TABLES, Codebook
 from kvant.formats.integer import Integer
 from kvant.formats.jl import Residual, sketch_signs, unbiasing
 from kvant.formats.polar import CENTRES, Polar
-from kvant.kernels.arrays import FLOATS, Array, contiguous, tokens, view
+from kvant.kernels.arrays import FLOATS, Array, contiguous, token_stride, view
 from kvant.kernels.table import select
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ class PagedAttention:
         from kvant.kernels import _native
 
         self._native = _native
+        self._page_bytes = layout.page_bytes
+        self._last_pages: Array = None
+        self._last_view = (0, 0, 0)
         self._layout = native_layout(layout)
         shape = (layout.num_kv_heads, layout.head_dim)
         self._signs = (key_signs, value_signs)  # kept alive: the kernels hold addresses
@@ -91,17 +94,18 @@ class PagedAttention:
 
         pages: uint8 (blocks, ...), the bytes of a page contiguous; pages may lie apart.
         """
-        dtype = view("key", key).dtype
-        kind = self._float("key", dtype)
+        k, v = view("key", key), view("value", value)
+        kind = self._float("key", k.dtype)
         heads, head_dim = self.layout.num_kv_heads, self.layout.head_dim
-        k, key_stride, count = tokens("key", key, dtype, heads, head_dim)
-        v, value_stride, _ = tokens("value", value, dtype, heads, head_dim)
-        if view("value", value).shape[0] != count:
-            raise KernelError(f"value: {view('value', value).shape[0]} tokens, but key has {count}")
+        key_stride = token_stride("key", k, k.dtype, heads, head_dim)
+        value_stride = token_stride("value", v, k.dtype, heads, head_dim)
+        count = k.shape[0]
+        if v.shape[0] != count:
+            raise KernelError(f"value: {v.shape[0]} tokens, but key has {count}")
         where = contiguous("slots", slots, "int64", (count,))
         address, blocks, page_stride = self._pages(pages)
         self._native.encode(
-            self.kernel.name, self._layout, address, blocks, page_stride, k, v,
+            self.kernel.name, self._layout, address, blocks, page_stride, k.address, v.address,
             key_stride, value_stride, kind, where, count, self._key_signs, self._value_signs,
         )  # fmt: skip
 
@@ -126,40 +130,56 @@ class PagedAttention:
         """
         q = view("query", query)
         kind = self._float("query", q.dtype)
-        num_q_heads, head_dim = q.shape[1], self.layout.head_dim
+        num_q_heads, head_dim = q.shape[1] if len(q.shape) == 3 else 0, self.layout.head_dim
         if num_q_heads % self.layout.num_kv_heads:
             raise KernelError(
                 f"query: {num_q_heads} heads do not divide over {self.layout.num_kv_heads} KV heads"
             )
-        _, query_stride, count = tokens("query", query, q.dtype, num_q_heads, head_dim)
-        o, out_stride, rows = tokens("out", out, q.dtype, num_q_heads, head_dim)
-        if batch.tokens > min(count, rows):
+        query_stride = token_stride("query", q, q.dtype, num_q_heads, head_dim)
+        o = view("out", out)
+        out_stride = token_stride("out", o, q.dtype, num_q_heads, head_dim)
+        if batch.tokens > q.shape[0] or batch.tokens > o.shape[0]:
             raise KernelError(
-                f"query_start ends at {batch.tokens}, but query has {count} rows and out {rows}"
+                f"query_start ends at {batch.tokens}, but query has {q.shape[0]} rows and out {o.shape[0]}"
             )
         address, blocks, page_stride = self._pages(pages)
         scratch = view("workspace", workspace)
         self._native.attend(
             self.kernel.name, self._layout, address, blocks, page_stride,
-            q.address, query_stride, o, out_stride, kind, batch.table, batch.table_stride,
+            q.address, query_stride, o.address, out_stride, kind, batch.table, batch.table_stride,
             batch.starts, batch.lengths, batch.seqs, num_q_heads, float(scale), int(window), float(softcap),
             0 if sinks is None else contiguous("sinks", sinks, "float32", (num_q_heads,)),
             self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise,
         )  # fmt: skip
 
+    def read(self, pages: Array, order: Array) -> int:
+        """Only read the pages `order` int32 (n,) names: the bound that attention is measured against."""
+        address, blocks, page_stride = self._pages(pages)
+        where = contiguous("order", order, "int32", (None,))
+        if not all(0 <= int(page) < blocks for page in (order.min(), order.max())):
+            raise KernelError(f"order: names pages outside 0 to {blocks - 1}")
+        found: int = self._native.read_pages(
+            self.kernel.name, address, page_stride, self._page_bytes, where, order.shape[0]
+        )
+        return found
+
     def _pages(self, pages: Array) -> tuple[int, int, int]:
         """Address, number of pages, and bytes between them (vLLM pads pages of some hybrid models)."""
+        if pages is self._last_pages:  # the same tensor, step after step
+            return self._last_view
         v = view("pages", pages)
         size, contiguous_page = 1, v.dtype == "uint8"
         for extent, stride in zip(v.shape[:0:-1], v.strides[:0:-1], strict=True):
             contiguous_page &= extent == 1 or stride == size
             size *= extent
-        if not contiguous_page or size != self.layout.page_bytes:
+        if not contiguous_page or size != self._page_bytes:
             raise KernelError(
-                f"pages: expected uint8 (blocks, ...) with {self.layout.page_bytes} contiguous bytes a block,"
-                f" got {v.dtype} {v.shape} with strides {v.strides}"
+                f"pages: expected uint8 (blocks, ...) with {self._page_bytes} contiguous bytes a block,"
+                f" got {v.dtype} {tuple(v.shape)} with strides {v.strides}"
             )
-        return v.address, v.shape[0], v.strides[0] if v.shape[0] > 1 else size
+        found = v.address, v.shape[0], v.strides[0] if v.shape[0] > 1 else size
+        self._last_pages, self._last_view = pages, found
+        return found
 
     def _float(self, name: str, dtype: str) -> int:
         if dtype not in FLOATS:

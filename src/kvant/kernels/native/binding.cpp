@@ -105,6 +105,12 @@ void rotate(const std::string& isa, Address x, Address y, std::int64_t n, int he
                                 inverse);
 }
 
+std::uint32_t read_pages(const std::string& isa, Address pages, std::int64_t page_stride,
+                         std::int64_t page_bytes, Address order, std::int64_t count) {
+  return kvant::run_read(kvant::kernels_of(isa), at<std::uint8_t>(pages), page_stride, page_bytes,
+                         at<std::int32_t>(order), count);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -144,6 +150,8 @@ NB_MODULE(_native, m) {
         "sinks"_a, "key_signs"_a, "value_signs"_a, "workspace"_a, "workspace_bytes"_a, "precise"_a = false, Release());
   m.def("workspace_bytes", &kvant::workspace_bytes, "layout"_a, "num_q_heads"_a, "max_tokens"_a,
         "max_seq_len"_a, "max_seqs"_a);
+  m.def("read_pages", &read_pages, "isa"_a, "pages"_a, "page_stride"_a, "page_bytes"_a, "order"_a, "count"_a,
+        Release());
   m.def("decode_tile", &decode_tile, "isa"_a, "layout"_a, "tile"_a, "side"_a, "out"_a);
   m.def("rotate", &rotate, "isa"_a, "x"_a, "y"_a, "n"_a, "head_dim"_a, "signs"_a, "inverse"_a);
 }

@@ -102,24 +102,49 @@ inline const std::uint8_t* tile_at(const AttendCall& call, const Sequence& seq, 
 struct Stretch {
   int start, first, last;  // position, and rows
   int low, high;           // tokens from start, low at a tile's border
+  const std::uint8_t* tile[kStretch / kTile];
+  std::ptrdiff_t ahead[kStretch / kTile];  // to the tile a stretch later; 0 if the block reads none there
 };
 
-// Bytes from a tile to the one to read a stretch later; 0 if the block reads none there.
-KVANT_INLINE std::ptrdiff_t distance_ahead(const AttendCall& call, const Sequence& seq, const Block& block,
-                                           const std::uint8_t* tile, int position) {
-  if (position + kStretch >= block.to[block.count - 1]) return 0;
-  return tile_at(call, seq, block.head, position + kStretch) - tile;
+// Addresses of the tiles from `position` on, as many as end before `end`.
+inline int find_tiles(const AttendCall& call, const Sequence& seq, int head, int position, int end,
+                      const std::uint8_t** tiles) {
+  const Layout& layout = *call.layout;
+  const std::int32_t* block = call.block_table + seq.index * call.block_table_stride;
+  const int first = position / layout.block_size;
+  block += first;
+  int offset = position - first * layout.block_size, count = 0;
+  const std::int64_t of_head = static_cast<std::int64_t>(head) * (layout.block_size / kTile) * layout.tile_bytes;
+  for (; position < end; position += kTile, offset += kTile, ++count) {
+    if (offset == layout.block_size) {
+      offset = 0;
+      ++block;
+    }
+    tiles[count] = call.pages + *block * call.page_stride + of_head +
+                   static_cast<std::int64_t>(offset / kTile) * layout.tile_bytes;
+  }
+  return count;
+}
+
+inline void find_stretch(const AttendCall& call, const Sequence& seq, const Block& block, Stretch& s) {
+  const std::uint8_t* later[kStretch / kTile];
+  const int end = block.to[block.count - 1], from = s.start + s.low;
+  const int count = find_tiles(call, seq, block.head, from, s.start + s.high, s.tile);
+  const int stop = s.start + s.high + kStretch < end ? s.start + s.high + kStretch : end;
+  const int known = find_tiles(call, seq, block.head, from + kStretch, stop, later);
+  for (int i = 0; i < count; ++i) s.ahead[i] = i < known ? later[i] - s.tile[i] : 0;
 }
 
 #if KVANT_INTEGER_PRODUCTS
-inline void score_integers(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s) {
+inline void score_integers(const AttendCall& call, Block& block, const Stretch& s) {
   const Layout& layout = *call.layout;
   const Codec& key = codec_of(layout.key);
   const int head_dim = layout.head_dim, width = padded_dim(layout), sum_stride = product_width(layout);
   std::uint8_t* planes = block.key_planes;
   for (int t = s.low; t < s.high; t += kTile, planes += kTile * head_dim) {
-    const std::uint8_t* tile = tile_at(call, seq, block.head, s.start + t);
-    key.key_planes(layout, tile, distance_ahead(call, seq, block, tile, s.start + t), planes);
+    const int i = (t - s.low) / kTile;
+    const std::uint8_t* tile = s.tile[i];
+    key.key_planes(layout, tile, s.ahead[i], planes);
     token_numbers(layout.key, tile + layout.key.meta, block.numbers.key_scale + t,
                   block.numbers.key_minimum + t);
   }
@@ -144,15 +169,17 @@ inline void score_integers(const AttendCall& call, const Sequence& seq, Block& b
   }
 }
 
-inline void weigh_integers(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s,
-                           float* states, int stride) {
+inline void weigh_integers(const AttendCall& call, Block& block, const Stretch& s, float* states,
+                           int stride) {
   const Layout& layout = *call.layout;
   const Codec& value = codec_of(layout.value);
   const int head_dim = layout.head_dim, sum_stride = product_width(layout), fours = 4 * head_dim;
   std::uint8_t* planes = block.value_planes;
   for (int t = s.low; t < s.high; t += kTile, planes += 4 * fours) {
-    const std::uint8_t* tile = tile_at(call, seq, block.head, s.start + t);
-    value.value_planes(layout, tile, distance_ahead(call, seq, block, tile, s.start + t), planes, fours);
+    const int i = (t - s.low) / kTile;
+    const std::uint8_t* tile = s.tile[i];
+    prefetch(tile + layout.key.meta + s.ahead[i]);
+    value.value_planes(layout, tile, s.ahead[i], planes, fours);
     token_numbers(layout.value, tile + layout.value.meta, block.numbers.value_scale + t,
                   block.numbers.value_minimum + t);
   }
@@ -212,14 +239,16 @@ inline void weigh_floats(const AttendCall& call, const Sequence& seq, Block& blo
 // Adds the tokens of one stretch to `states`.
 inline void attend_stretch(const AttendCall& call, const Sequence& seq, Block& block, int start, float* states,
                            int stride) {
-  Stretch s = {start, 0, block.count, 0, 0};
+  Stretch s;
+  s.start = start, s.first = 0, s.last = block.count;
   active_rows(block, start, kStretch, s.first, s.last);
   if (s.first == s.last) return;
   s.low = part_of(block, s.first, start, kStretch).from / kTile * kTile;
   s.high = part_of(block, s.last - 1, start, kStretch).to;
 #if KVANT_INTEGER_PRODUCTS
-  block.integer_key ? score_integers(call, seq, block, s) : score_floats(call, seq, block, s);
-  block.integer_value ? weigh_integers(call, seq, block, s, states, stride)
+  if (block.integer_key || block.integer_value) find_stretch(call, seq, block, s);
+  block.integer_key ? score_integers(call, block, s) : score_floats(call, seq, block, s);
+  block.integer_value ? weigh_integers(call, block, s, states, stride)
                       : weigh_floats(call, seq, block, s, states, stride);
 #else
   score_floats(call, seq, block, s);

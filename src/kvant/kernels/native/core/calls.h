@@ -92,6 +92,8 @@ struct Kernels {
   void (*decode_tile)(const Layout& layout, const Side& side, const std::uint8_t* tile, float* out);
   void (*rotate)(const Mixing& mixing, const float* x, float* y, std::int64_t n, const float* signs,
                  bool inverse);
+  std::uint32_t (*read_pages)(const std::uint8_t* pages, std::int64_t page_stride, std::int64_t page_bytes,
+                              const std::int32_t* order, std::int64_t first, std::int64_t last);
 };
 
 }  // namespace kvant

@@ -74,7 +74,8 @@ KVANT_INLINE Bytes lookup(const Table& table, Bytes code) {
   return code;
 }
 
-KVANT_INLINE void prefetch(const std::uint8_t* line) { __builtin_prefetch(line); }
+// To the second level: what is prefetched is needed a stretch later, behind planes, scores and weights.
+KVANT_INLINE void prefetch(const std::uint8_t* line) { __builtin_prefetch(line, 0, 2); }
 
 // Calls use(plane, bytes) for each of `planes` planes; `ahead` bytes from each line is prefetched.
 template <int bits, class Use>
@@ -82,6 +83,7 @@ KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, in
                              Use use) {
   constexpr int per_line = bits == 3 ? 2 : 8 / bits;
   if constexpr (bits == 3) {
+#pragma GCC unroll 2
     for (int z = 0; z < planes; z += 8, lines += 3 * kLine) {
       const bool whole = z + 8 <= planes;
       Bytes line[3];
@@ -98,6 +100,7 @@ KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, in
       use(z + 7, lookup(table, blend(4, down(line[1], 5), down(line[2], 6))));
     }
   } else {
+#pragma GCC unroll 16
     for (int z = 0; z < planes; z += per_line, lines += kLine) {
       const Bytes line = load_bytes(lines);
       prefetch(lines + ahead);
@@ -116,10 +119,24 @@ template <int bits>
 void key_planes(const Layout& layout, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes) {
   constexpr std::uint8_t flip = bits == 8 && kKeyOffset == 0 ? 0x80 : 0;
   const Table table = table_of(layout.key.integers, kKeyOffset);
-  for_planes<bits>(tile + layout.key.codes, ahead, layout.head_dim / 4, table,
-                   [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
-                     store_bytes(planes + z * kLine, flip ? x ^ flip : x);
-                   });
+  const auto keep = [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
+    store_bytes(planes + z * kLine, flip ? x ^ flip : x);
+  };
+  const std::uint8_t* lines = tile + layout.key.codes;
+  int dims = layout.head_dim;
+  for (; dims >= 64; dims -= 64, lines += 2 * bits * kLine, planes += 16 * kLine)
+    for_planes<bits>(lines, ahead, 16, table, keep);
+  for (; dims > 0 && bits != 3; dims -= 16, lines += bits * kLine / 2, planes += 4 * kLine)
+    for_planes<bits>(lines, ahead, 4, table, keep);
+  if (dims > 0) for_planes<bits>(lines, ahead, dims / 4, table, keep);
+}
+
+template <int bits, int groups>
+KVANT_INLINE void unit_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, const Table& table,
+                              std::uint8_t* planes, int stride) {
+  for_planes<bits>(lines, ahead, 4 * groups, table, [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
+    store_bytes(planes + z / groups * stride + z % groups * kLine, bits == 8 ? x ^ 0x80 : x);
+  });
 }
 
 // The values of a tile: 4 tokens of 16 dims at 64 * (d / 16), token groups `stride` bytes apart.
@@ -128,15 +145,12 @@ void value_planes(const Layout& layout, const std::uint8_t* tile, std::ptrdiff_t
                   int stride) {
   const Table table = table_of(layout.value.integers, 0);
   const std::uint8_t* lines = tile + layout.value.codes;
-  for (int unit = 0; unit < layout.head_dim; unit += 64) {
-    const int groups = (layout.head_dim - unit < 64 ? layout.head_dim - unit : 64) / 16;
-    const int shift = groups == 4 ? 2 : groups - 1;  // 3 groups divide by multiplication below
-    for_planes<bits>(lines, ahead, 4 * groups, table, [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
-      const int t = groups == 3 ? z / 3 : z >> shift, g = z - t * groups;
-      store_bytes(planes + t * stride + (unit / 16 + g) * kLine, bits == 8 ? x ^ 0x80 : x);
-    });
-    lines += 16 * bits * kLine / 8;
-  }
+  int dims = layout.head_dim;
+  for (; dims >= 64; dims -= 64, lines += 2 * bits * kLine, planes += 4 * kLine)
+    unit_planes<bits, 4>(lines, ahead, table, planes, stride);
+  if (dims == 48) unit_planes<bits, 3>(lines, ahead, table, planes, stride);
+  if (dims == 32) unit_planes<bits, 2>(lines, ahead, table, planes, stride);
+  if (dims == 16) unit_planes<bits, 1>(lines, ahead, table, planes, stride);
 }
 
 // Scale and minimum of the 16 tokens as the integers want them: value = scale * integer + minimum.

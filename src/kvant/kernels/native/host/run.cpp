@@ -118,4 +118,16 @@ void run_attend(const Kernels& kernels, const AttendCall& call, std::int64_t num
   }
 }
 
+std::uint32_t run_read(const Kernels& kernels, const std::uint8_t* pages, std::int64_t page_stride,
+                       std::int64_t page_bytes, const std::int32_t* order, std::int64_t count) {
+  std::uint32_t all = 0;
+#pragma omp parallel reduction(^ : all)
+  {
+    const std::int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    all ^= kernels.read_pages(pages, page_stride, page_bytes, order, count * thread / threads,
+                              count * (thread + 1) / threads);
+  }
+  return all;
+}
+
 }  // namespace kvant

@@ -12,4 +12,8 @@ void run_attend(const Kernels& kernels, const AttendCall& call, std::int64_t num
                 const std::int32_t* query_start, const std::int32_t* seq_lens, int num_seqs, void* workspace,
                 std::int64_t workspace_bytes);
 
+// Reads `count` pages in the order given, on all threads; returns something of every byte.
+std::uint32_t run_read(const Kernels& kernels, const std::uint8_t* pages, std::int64_t page_stride,
+                       std::int64_t page_bytes, const std::int32_t* order, std::int64_t count);
+
 }  // namespace kvant

@@ -1,0 +1,1 @@
+"""`kvant bench`: what Kvant's kernels are measured against, alternating in one process."""

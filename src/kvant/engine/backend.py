@@ -114,14 +114,17 @@ def _fit(kept: AttentionSpec, beside: CacheSpec) -> AttentionSpec:
     return replace(kept, block_size=fitting, page_size_padded=packed * kept.block_size)
 
 
-@lru_cache(maxsize=32)
 def backend_for(spec: CacheSpec, beside: CacheSpec | None = None) -> type[KvantBackend]:
     """The backend class of one cache spec; the same arguments give the same class.
 
     `beside` is given for 16-bit layers whose pages must be as large as that spec's. vLLM groups layers
     by class name, so different specs must have different names.
     """
+    return _backend_for(spec, beside)
+
+
+@lru_cache(maxsize=32)
+def _backend_for(spec: CacheSpec, beside: CacheSpec | None) -> type[KvantBackend]:
     name = f"KvantBackend[{spec.name}{' beside ' + beside.name if beside else ''}]"
-    return type(
-        name, (KvantBackend,), {"spec": spec, "beside": beside, "__module__": __name__, "__qualname__": name}
-    )
+    fields = {"spec": spec, "beside": beside, "__module__": __name__, "__qualname__": name}
+    return type(name, (KvantBackend,), fields)

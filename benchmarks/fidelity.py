@@ -25,6 +25,7 @@ from typing import Any
 from texts import TEXTS
 
 from kvant.cache import CacheSpec
+from kvant.formats import parse
 
 CONTROL = "bf16/bf16"
 STOCK = "stock"  # vLLM's own cache and kernel: the noise floor of 16-bit arithmetic
@@ -115,9 +116,10 @@ def run(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def spec_of(name: str) -> CacheSpec:
+    """`KEY/VALUE`: rotated where a format needs it; `KEY/VALUE+rotate`: rotated in any case."""
     key, value = name.removesuffix("+rotate").split("/")
-    rotate = {"rotate": True} if name.endswith("+rotate") else {}
-    return CacheSpec.from_json({"key": key, "value": value, **rotate})
+    rotate = name.endswith("+rotate") or parse(key).needs_rotation or parse(value).needs_rotation
+    return CacheSpec.from_json({"key": key, "value": value, "rotate": rotate})
 
 
 def child(job: dict[str, Any]) -> None:

@@ -27,9 +27,10 @@ def test_chat_is_deterministic_and_counts_its_tokens(server: Server) -> None:
     client = server.client()
     answers = [
         client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0, max_tokens=24)
-        for _ in range(2)
+        for _ in range(3)
     ]
-    first, second = (answer.choices[0] for answer in answers)
+    # The first one computed its prompt in one matrix product of another shape: bf16 may round elsewhere.
+    _, first, second = (answer.choices[0] for answer in answers)
     assert first.message.content
     assert first.message.content == second.message.content
     usage = answers[1].usage

@@ -52,15 +52,16 @@ def smollm2() -> Iterator[Callable[[str | None], Any]]:
 
 @pytest.fixture(scope="module")
 def prompts() -> list[str]:
-    """Chat prompts of about 160, 500, 700 and 1,300 tokens of English prose."""
+    """Chat prompts of about 180, 500, 720 and 1,300 tokens of English prose."""
     from pydoc_data.topics import topics
 
-    request = "\n\nList the three most important points of the text above."
+    points = "\n\nList the three most important points of the text above."
+    program = "\n\nWrite a Python program that prints the numbers from 1 to 10, and explain it."
     return [
-        topics["exceptions"][:700],
+        topics["exceptions"][:700] + points,
         topics["typesmapping"][:1900],
-        topics["class"][:3400] + request,
-        topics["strings"][:5200] + request,
+        topics["class"][:3400] + program,
+        topics["strings"][:5200] + points,
     ]
 
 

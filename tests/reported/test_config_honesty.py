@@ -1,7 +1,7 @@
 """Reported failure H5-36: a quantised cache is accepted and logged, and the pages stay in 16 bits.
 
-Every part that could fall away without a word is taken away; each time the service must not start, and
-must say which part refused.
+Every part that could fall away without a word is taken away; each time the service must serve packed
+pages all the same, or not start and say which part refused.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import pytest
 
 from tests.e2e.fixtures import BLOCKS, small
 from tests.e2e.server import serving
-
-STOCK = "runs vLLM's CPUAttentionBackendImpl with a bfloat16 cache instead of packed int8/int8 pages"
 
 
 def shadow(folder: Path, name: str, version: str, plugin: str = "") -> dict[str, str]:
@@ -33,15 +31,19 @@ def refusal(tmp_path: Path, env: dict[str, str]) -> str:
         return server.log.splitlines()[-1]
 
 
-def test_h5_36_without_the_plugin_nothing_is_served(tmp_path: Path) -> None:
-    error = refusal(tmp_path, {"VLLM_PLUGINS": ""})
-    assert error.startswith("error: the cache that runs is not the one configured, refusing to serve")
-    assert STOCK in error
+def served_packed(tmp_path: Path, env: dict[str, str]) -> None:
+    """The worker extension names our plugin itself, so what keeps the entry point away changes nothing."""
+    with serving(tmp_path, small(), env=env) as server:
+        assert server.wait()["formats"] == "int8/int8"  # /ready opens only after the start-up check
+
+
+def test_h5_36_vllm_plugins_cannot_keep_the_plugin_away(tmp_path: Path) -> None:
+    served_packed(tmp_path, {"VLLM_PLUGINS": ""})
 
 
 @pytest.mark.slow
-def test_h5_36_with_a_wrong_entry_point_nothing_is_served(tmp_path: Path) -> None:
-    assert STOCK in refusal(tmp_path, shadow(tmp_path, "kvant", "0.1.0", "kvant.engine.nowhere:register"))
+def test_h5_36_a_wrong_entry_point_cannot_either(tmp_path: Path) -> None:
+    served_packed(tmp_path, shadow(tmp_path, "kvant", "0.1.0", "kvant.engine.nowhere:register"))
 
 
 @pytest.mark.parametrize("version", ["0.31.9", "0.33.0"])

@@ -32,7 +32,9 @@ def test_h5_07_the_longest_prompts_need_no_more_than_start_up_reserved(engine: M
     assert (Scratch.get().data_ptr(), Scratch.get().numel()) == reserved
 
 
-@pytest.mark.parametrize(("width", "name"), [(1, "codebook4"), (3, "int8"), (7, "codebook4")])
+@pytest.mark.parametrize(
+    ("width", "name"), [(3, "int8"), (7, "codebook4"), pytest.param(1, "codebook4", marks=pytest.mark.slow)]
+)
 def test_h5_09_speculation_never_changes_the_text(
     engine: MakeEngine, models: Models, width: int, name: str
 ) -> None:

@@ -50,6 +50,8 @@ def kvant_process() -> Callable[..., subprocess.Popen[str]]:
         source = str(Path(kvant.__file__).parents[1])
         program = (
             f"import sys; sys.path.insert(0, {source!r}); sys.argv[0] = 'kvant'\n"
+            # A shell that runs the tests in the background has them ignore Ctrl-C; a user's does not.
+            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from kvant.cli import main\n"
             f"try:\n    main()\nfinally:\n    {after or 'pass'}\n"
         )

@@ -95,14 +95,16 @@ def test_windows(isa: str, precise: bool, window: int, block_size: int, rng: np.
 
 
 @ISAS
+@MODES
 @pytest.mark.parametrize("softcap", [0.5, 30.0, 50.0])
-def test_softcap(isa: str, softcap: float, rng: np.random.Generator) -> None:
-    cache = paged(isa, "int8", "int8", [150], rng)
+def test_softcap(isa: str, precise: bool, softcap: float, rng: np.random.Generator) -> None:
+    cache = paged(isa, "int8", "int8", [150], rng, precise=precise)
     for scale in (0.02, 0.125, 5.0):
         query = cache.queries([150], 2)
         options = {"scale": scale, "softcap": softcap}
         error = relative(cache.attend(query, [150], **options), cache.expected(query, [150], **options))
-        assert error < BOUND * max(1.0, scale), scale  # a logit's error grows with its size
+        # A logit's error grows with its size; near the cap the float path rounds at 3e-5.
+        assert error < (3e-5 if precise else BOUND * max(1.0, scale)), scale
 
 
 @ISAS

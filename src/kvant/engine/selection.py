@@ -26,30 +26,35 @@ STOCK_ONLY = {"CpuMla": "CPU_MLA", "AmxMla": "AMX_MLA"}
 """Backends vLLM's CPU platform picks whatever was asked for: stock, or refused when we were asked for."""
 
 
-def spec_of(config: VllmConfig) -> CacheSpec | None:
-    """The cache spec a vLLM configuration asks for; None where it does not ask for Kvant.
+def asked(additional: Any, custom: bool) -> Any:
+    """The value of our option; None where Kvant is not asked for.
 
     Raises ConfigError for half a request: our option without `CUSTOM`, or the other way round.
     """
-    from vllm.v1.attention.backends.registry import AttentionBackendEnum
-
-    additional = config.additional_config
     wanted = additional.get(OPTION) if isinstance(additional, dict) else None
-    custom = config.attention_config.backend is AttentionBackendEnum.CUSTOM
-    if wanted is None and not custom:
-        return None
-    if wanted is None:
+    if wanted is None and custom:
         raise ConfigError(f"attention backend CUSTOM is Kvant's, but it is not configured; give: {HOW}")
-    if not custom:
+    if wanted is not None and not custom:
         raise ConfigError(
             "additional_config asks for kvant, but the attention backend is not CUSTOM, so vLLM would "
             f"serve a 16-bit cache; give: {HOW}"
         )
-    spec = CacheSpec.from_json({"block_size": config.cache_config.block_size, **wanted})
-    if spec.block_size != config.cache_config.block_size:
+    return wanted
+
+
+def spec_of(config: VllmConfig) -> CacheSpec | None:
+    """The cache spec a vLLM configuration asks for; None where it does not ask for Kvant."""
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    wanted = asked(config.additional_config, config.attention_config.backend is AttentionBackendEnum.CUSTOM)
+    if wanted is None:
+        return None
+    size = config.cache_config.block_size
+    spec = CacheSpec.from_json({"block_size": size, **wanted} if isinstance(wanted, dict) else wanted)
+    if spec.block_size != size:
         raise ConfigError(
-            f"kvant.block_size is {spec.block_size}, but vLLM's --block-size is "
-            f"{config.cache_config.block_size}: give both the same value, or leave kvant.block_size out"
+            f"kvant.block_size is {spec.block_size}, but vLLM's --block-size is {size}: "
+            "give both the same value, or leave kvant.block_size out"
         )
     return spec
 

@@ -44,6 +44,27 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return model
 
 
+def build(model: Path | str, spec: dict[str, Any] | None, **options: Any) -> Engine:
+    """An engine with this cache (None: stock vLLM). vLLM reads `ENVIRONMENT` when it is first imported."""
+    from vllm import LLM
+
+    ours = {"attention_backend": "CUSTOM", "additional_config": {"kvant": spec}} if spec is not None else {}
+    arguments = {
+        "skip_tokenizer_init": True,
+        "enforce_eager": True,
+        "dtype": "float32",
+        "max_model_len": 2048,
+        "max_num_batched_tokens": 256,
+        "max_num_seqs": 8,
+        "block_size": 32,
+        "num_gpu_blocks_override": 300,
+        "worker_extension_cls": "kvant.engine.report.WorkerReport",
+        **ours,
+        **options,
+    }
+    return LLM(model=str(model), **arguments)
+
+
 @pytest.fixture(scope="session")
 def engine(models: Models) -> Iterator[MakeEngine]:
     """Make (or reuse) an engine: `engine({"key": "int8"}, "llama", max_num_batched_tokens=64)`."""
@@ -52,33 +73,13 @@ def engine(models: Models) -> Iterator[MakeEngine]:
     def make(
         spec: dict[str, Any] | None = None, family: str = "llama", fresh: bool = False, **options: Any
     ) -> Engine:
-        quantised = (
-            {"attention_backend": "CUSTOM", "additional_config": {"kvant": spec}} if spec is not None else {}
-        )
-        arguments = {
-            "dtype": "float32",
-            "max_model_len": 2048,
-            "max_num_batched_tokens": 256,
-            "max_num_seqs": 8,
-            "block_size": 32,
-            "num_gpu_blocks_override": 300,
-            **quantised,
-            **options,
-        }
-        label = f"{family} {sorted(map(str, arguments.items()))}"
+        label = f"{family} {spec} {sorted(map(str, options.items()))}"
         if not fresh and label in kept:
             return kept[label]
         with patch.dict(os.environ, ENVIRONMENT):
             import torch
-            from vllm import LLM
 
-            llm = LLM(
-                model=str(models(family)),
-                skip_tokenizer_init=True,
-                enforce_eager=True,
-                worker_extension_cls="kvant.engine.report.WorkerReport",
-                **arguments,
-            )
+            llm = build(models(family), spec, **options)
         # One thread: tiny models gain nothing from two, and do not wait for each other on a busy machine.
         torch.set_num_threads(1)
         kept[f"{label} {len(kept)}" if fresh else label] = llm

@@ -6,26 +6,11 @@ import json
 import sys
 
 from tests.engine.run import generate, tokens
+from tests.engines import build
 
 
 def main(model: str, name: str) -> None:
-    from vllm import LLM
-
-    llm = LLM(
-        model=model,
-        skip_tokenizer_init=True,
-        enforce_eager=True,
-        dtype="float32",
-        max_model_len=2048,
-        max_num_batched_tokens=256,
-        max_num_seqs=8,
-        block_size=32,
-        num_gpu_blocks_override=300,
-        tensor_parallel_size=2,
-        attention_backend="CUSTOM",
-        additional_config={"kvant": {"key": name, "value": name}},
-        worker_extension_cls="kvant.engine.report.WorkerReport",
-    )
+    llm = build(model, {"key": name, "value": name}, tensor_parallel_size=2)
     streams = tokens(generate(llm, json.load(sys.stdin), 16))
     print(json.dumps({"tokens": streams, "reports": llm.collective_rpc("kvant_report")}))
 

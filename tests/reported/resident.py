@@ -5,32 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from typing import Any
 
 import psutil
 
 from tests.engine.run import generate, prompt
+from tests.engines import build
 
 SMALL, LARGE = 100, 8100
-
-
-def make(model: str, name: str, blocks: int) -> Any:
-    from vllm import LLM
-
-    return LLM(
-        model=model,
-        skip_tokenizer_init=True,
-        enforce_eager=True,
-        max_model_len=2048,
-        max_num_batched_tokens=512,
-        max_num_seqs=8,
-        block_size=32,
-        num_gpu_blocks_override=blocks,
-        enable_prefix_caching=False,
-        attention_backend="CUSTOM",
-        additional_config={"kvant": {"key": name, "value": name}},
-        worker_extension_cls="kvant.engine.report.WorkerReport",
-    )
 
 
 def main(model: str, name: str) -> None:
@@ -43,7 +24,16 @@ def main(model: str, name: str) -> None:
 
     def grow(blocks: int) -> int:
         before = resident()
-        engines.append(make(model, name, blocks))
+        engines.append(
+            build(
+                model,
+                {"key": name, "value": name},
+                dtype="bfloat16",
+                max_num_batched_tokens=512,
+                num_gpu_blocks_override=blocks,
+                enable_prefix_caching=False,
+            )
+        )
         generate(engines[-1], [prompt(600, 0), prompt(600, 1)], 2)
         return resident() - before
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.engine.alone import alone
 from tests.engine.run import generate, prompt
-from tests.engines import ENVIRONMENT, MakeEngine, Models
+from tests.engines import MakeEngine, Models
 
 BYTES = {"bf16": 256, "int8": 132, "codebook4": 68}
 
@@ -54,15 +51,7 @@ def preemptions(llm: Any) -> int:
 )
 def test_h5_32_b11_resident_memory_holds_the_pages_and_no_16_bit_copy(models: Models, name: str) -> None:
     """What 8,000 more blocks add to a process, and what serving 30,000 tokens adds to that: nothing."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.reported.resident", str(models("llama")), name],
-        env={**os.environ, **ENVIRONMENT},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    measured = json.loads(done.stdout.splitlines()[-1])
+    measured, _ = alone("tests.reported.resident", str(models("llama")), name)
     per_block = 4 * 2 * 32 * BYTES[name]  # layers, KV heads, tokens
     assert measured["kv_bytes"] == 8100 * per_block
     assert measured["pages"] == pytest.approx(measured["blocks"] * per_block, rel=0.05)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 from kvant.engine.scratch import Scratch
+from tests.engine.alone import alone
 from tests.engine.run import generate, prompt, tokens
-from tests.engines import ENVIRONMENT, MakeEngine, Models
+from tests.engines import MakeEngine, Models
 
 SPECS = pytest.mark.parametrize("name", ["int8", "codebook4"])
 
@@ -44,15 +40,6 @@ def test_h5_09_speculation_never_changes_the_text(
     """
     copy = prompt(40, 5)
     prompts = [copy * 5, prompt(700, 6), copy + copy[:20], (prompt(60, 7) * 30)[:1700]]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.reported.speculate", str(models("llama")), name, str(width)],
-        input=json.dumps(prompts),
-        env={**os.environ, **ENVIRONMENT},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer, _ = alone("tests.reported.speculate", str(models("llama")), name, str(width), prompts=prompts)
     assert answer["accepted"] > 0, "no draft token was ever accepted: the test would prove nothing"
     assert answer["tokens"] == tokens(generate(engine({"key": name, "value": name}), prompts, 40))

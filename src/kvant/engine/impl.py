@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +35,8 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
     """Number of the layer that owns the pages: this one, or the one whose cache it shares."""
     spec: CacheSpec
     paged: PagedAttention
+    bytes_per_token: float
+    """As allocated: what vLLM pads a page with counts."""
     identity: PageIdentity
 
     def __init__(
@@ -111,6 +114,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
                 f"layer {self.layer_name}: vLLM made pages of {made} bytes, {self.spec.name} needs "
                 f"{layout.page_bytes}: the packed cache is not the one in use"
             )
+        self.bytes_per_token = kv_cache_spec.page_size_bytes / layout.block_size
         rotate = self.spec.rotate
         rotation = Rotation(self.spec.seed, self.head_size)
         self.paged = PagedAttention(
@@ -172,7 +176,7 @@ def _global_heads(config: Any, local: int) -> range:
     return range(first, first + local)
 
 
-def layers_of(context: dict[str, Any]) -> dict[str, Attention]:
+def layers_of(context: Mapping[str, Any]) -> dict[str, Attention]:
     """The attention layers of a model that use this class, by name."""
     return {
         name: layer for name, layer in context.items() if isinstance(getattr(layer, "impl", None), KvantImpl)

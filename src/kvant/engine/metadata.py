@@ -10,6 +10,7 @@ from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionMetadata, AttentionMetadataBuilder, CommonAttentionMetadata
 
+from kvant.engine.announce import announce
 from kvant.engine.scratch import Scratch
 from kvant.errors import EngineError
 from kvant.kernels import Batch
@@ -50,6 +51,7 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
                     scheduler.max_num_seqs,
                 )
             )
+        announce(vllm_config.compilation_config.static_forward_context)
 
     def build(
         self, common_prefix_len: int, common_attn_metadata: CommonAttentionMetadata, fast_build: bool = False

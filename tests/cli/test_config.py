@@ -17,7 +17,8 @@ def file(tmp_path):
 
 
 def test_check_shows_every_field_and_where_it_was_set(kvant_command, file):
-    result = kvant_command("config", "check", "-c", str(file), "--set", "serving.port=9000")
+    words = ("--set", "serving.port=9000", "--set", "model.path=Qwen/Qwen2.5-0.5B-Instruct")
+    result = kvant_command("config", "check", "-c", str(file), *words)
     rows = {words[0]: words[1:] for line in result.out.splitlines() if (words := line.split())}
     assert result.status == 0
     assert rows["kv_cache.key_bits"] == ["4", f"{file}:2"]

@@ -13,6 +13,10 @@ WRONG = [
     (("--key-bits", "true"), "--key-bits: kv_cache.key_bits: true is a boolean, not an integer"),
     (("--host", "a b"), "--host: serving.host: 'a b' is neither an IP address nor a host name"),
     (("--host", "0.0.0.0"), "--host: serving.host: '0.0.0.0' lets other machines connect"),
+    (("a", "--model", "b"), "--model: model.path is set twice, first by MODEL; keep one of the two"),
+    (("",), "MODEL: model.path: '' must be neither empty"),
+    (("smollm2", "--port", "0"), "--port: serving.port: 0 must be at least 1"),
+    (("a", "--model", "a", "--port", "0"), "--port: serving.port: 0 must be at least 1"),
     (("--model", ""), "--model: model.path: '' must be neither empty"),
     (("--key-bits", "5"), "--key-bits: kv_cache.key_bits: 5 is not one of 2, 3, 4, 8, 16; did you mean 4?"),
     (
@@ -31,7 +35,7 @@ WRONG = [
         ("--set", "serving.port=1", "--set", "serving.port=2"),
         "--set: serving.port is set twice, first by --set",
     ),
-    (("-c", "nowhere.yaml"), "nowhere.yaml: no such file; start from kvant.example.yaml"),
+    (("-c", "nowhere.yaml"), "nowhere.yaml: no such file; write one with `kvant config example > FILE`"),
     (
         ("--set", "engine.attention_backend=FLASH_ATTN"),
         "--set: engine.attention_backend: 'FLASH_ATTN' cannot be",

@@ -58,6 +58,9 @@ WRONG = [
     ("kv_cache", "block_size: 33", "33 is not a multiple of 16; did you mean 32?"),
     ("kv_cache", "block_size: 0", "0 must be at least 16"),
     ("kv_cache", "max_cache_blocks: 1", "1 must be at least 2"),
+    ("kv_cache", "memory_gib: 1GiB", "'1GiB' is text, not a number; did you mean 1?"),
+    ("kv_cache", "memory_gib: 512 MB", "'512 MB' is text, not a number; did you mean 0.5?"),
+    ("kv_cache", "memory_gib: some", "'some' is text, not a number"),
     ("kv_cache", "memory_gib: 0", "0 must be more than 0"),
     ("kv_cache", "skip_layers: 3", "3 is an integer, not a list; did you mean [3]?"),
     ("kv_cache", "skip_layers: '3'", "'3' is text, not a list"),
@@ -87,6 +90,7 @@ def test_an_item_of_a_list_is_named(refuse):
 
 UNKNOWN = [
     ("servin:\n  port: 1\n", "kvant.yaml:1: servin: unknown field; did you mean serving?"),
+    ("sever:\n  port: 1\n", "kvant.yaml:1: sever: unknown field; did you mean serving?"),
     ("port: 1\n", "kvant.yaml:1: port: unknown field; did you mean serving.port?"),
     ("kv_cache:\n  keybits: 4\n", "kvant.yaml:2: kv_cache.keybits: unknown field; did you mean key_bits?"),
     ("kv_cache:\n  key-bits: 4\n", "kvant.yaml:2: kv_cache.key-bits: unknown field; did you mean key_bits?"),

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from kvant.cache import CacheSpec
-from kvant.config import KVCache, Settings
+from kvant.config import KVCache, Model, Settings
 from kvant.errors import ConfigError
 from kvant.formats import KEY_FORMATS, VALUE_FORMATS, parse
 
@@ -77,13 +77,19 @@ def test_the_baseline_has_no_spec():
             {"key_bits": 3, "key_residual_bits": 1, "value_bits": 4},
             "kv_cache.key_residual_bits: the sign bit",
         ),
-        ({"key_bits": 4, "value_bits": 4}, "kv_cache.key_bits: 4-bit keys without calibration fail"),
         ({"rotate_seed": 3, "rotate_enable": False}, "kv_cache.rotate_seed: has no effect"),
     ],
 )
 def test_what_is_allowed_but_doubtful_is_warned_about(fields, warning):
     warnings = Settings(kv_cache=KVCache(**fields)).warnings
     assert any(line.startswith(warning) for line in warnings)
+
+
+def test_low_bit_keys_are_warned_about_unless_the_model_is_known_to_bear_them():
+    low = KVCache(key_bits=4, value_bits=4)
+    (line,) = Settings(kv_cache=low, model=Model(path="Qwen/Qwen2.5-0.5B-Instruct")).warnings
+    assert line.startswith("kv_cache.key_bits: 4-bit keys without calibration fail")
+    assert Settings(kv_cache=low, model=Model(path="/models/SmolLM2-135M-Instruct")).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -58,3 +58,12 @@ def test_an_empty_file_of_keys_is_refused(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("# none yet\n")
     assert f"{keys} holds no key" in refused(tmp_path, small(security={"api_key_file": str(keys)}))
+
+
+def test_a_hub_that_does_not_answer_is_told_with_what_needs_no_hub(tmp_path: Path) -> None:
+    with serving(tmp_path, small(), "nobody/nothing", env={"HF_HUB_OFFLINE": "1"}) as server:
+        assert server.process.wait(60) == 2
+        assert "Traceback" not in server.log
+        last = server.log.strip().splitlines()[-1]
+    assert f"Without the hub there are {MODEL}, " in last
+    assert "`kvant models list`" in last

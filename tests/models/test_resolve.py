@@ -23,9 +23,22 @@ def test_a_packaged_model_that_is_here_needs_nothing_else(
     assert resolve("gemma3-270m") == tmp_path / "models" / "gemma3-270m"
 
 
-@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B-Instruct", "gpt2"])
-def test_a_hub_id_is_left_to_vllm(name: str) -> None:
-    assert resolve(name) == name
+def test_a_hub_id_is_left_to_vllm() -> None:
+    assert resolve("Qwen/Qwen2.5-0.5B-Instruct") == "Qwen/Qwen2.5-0.5B-Instruct"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("gpt2", r"a hub id is owner/name \(openai-community/gpt2\)"),
+        ("smollm2", r"did you mean smollm2-135m-instruct\?"),
+        ("Qwen2.5", r"did you mean qwen2.5-coder-0.5b-instruct\?"),
+    ],
+)
+def test_a_bare_name_that_is_not_packaged_is_refused_with_those_that_are(name: str, hint: str) -> None:
+    names = ", ".join(model.name for model in CATALOGUE)
+    with pytest.raises(ModelError, match=rf"{names} \(`kvant models list`\); {hint}"):
+        resolve(name)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ from kvant.cli.overrides import Assignments, ConfigFile, collect
 
 
 def serve(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="The same as --model.", show_default=False)
+    ] = None,
     config: ConfigFile = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Packaged model, local folder or hub id (model.path).")
@@ -46,6 +49,7 @@ def serve(
 
     overrides, flags = collect(
         {
+            "MODEL": ("model.path", name if name != model else None),
             "--model": ("model.path", model),
             "--host": ("serving.host", host),
             "--port": ("serving.port", number(port)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterable, Mapping
 from math import isfinite
@@ -65,7 +66,8 @@ def _unknown(path: tuple[int | str, ...]) -> str:
     name, owner = str(path[-1]), section_of(path[:-1])
     known = owner.model_fields if owner else {}
     text = "unknown field"
-    close = near(name, known)
+    # There are few sections, far from each other: a looser match is still the right one.
+    close = near(name, known, 0.6 if path[:-1] else 0.5)
     if close:
         return f"{text}; did you mean {close}?"
     plain = name.lower().replace("-", "_")
@@ -115,6 +117,8 @@ def _converted(code: str, value: Any, path: tuple[int | str, ...]) -> str:
     """The value that a laxer reader would have made of it."""
     meant: Any = None
     number: Any = resolve(value.strip()) if isinstance(value, str) else value
+    if isinstance(number, str) and str(path[-1]).endswith("_gib"):
+        number = _gib(number)
     is_number = isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number)
     if code == "int_type" and is_number and int(number) == number:
         meant = int(number)
@@ -129,6 +133,16 @@ def _converted(code: str, value: Any, path: tuple[int | str, ...]) -> str:
     elif code == "tuple_type" and type(value) is int:
         return f"; did you mean [{value}]?"
     return f"; did you mean {show(meant)}?" if meant is not None else _leave_out(value, path)
+
+
+def _gib(text: str) -> Any:
+    """The number of GiB in `1GiB`, `512 MB` and the like; other text as it is."""
+    found = re.fullmatch(r"([0-9.]+) *([mgt])(i?b)?", text, re.IGNORECASE)
+    size = resolve(found[1]) if found else None
+    if not found or not isinstance(size, int | float):
+        return text
+    size *= {"m": 1 / 1024, "g": 1, "t": 1024}[found[2].lower()]
+    return int(size) if size == int(size) else size
 
 
 def _leave_out(value: Any, path: tuple[int | str, ...]) -> str:

@@ -22,12 +22,15 @@ from kvant.config import Settings
 from kvant.engine import arguments, environment, orphans, versions
 from kvant.errors import EngineError, KvantError, ModelError
 from kvant.models import manifest
+from kvant.models.resolve import PACKAGED
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
     from vllm.v1.engine.async_llm import AsyncLLM
 
 T = TypeVar("T")
+
+NO_HUB = f"Without the hub there are {PACKAGED}, and any model folder of yours."
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,10 @@ def start(settings: Settings) -> Engine:
             env=dict(os.environ),
         )
     )
-    return Engine(_launch(args), args, found, tuple(notes))
+    return Engine(_launch(args, local), args, found, tuple(notes))
 
 
-def _launch(args: Namespace) -> AsyncLLM:
+def _launch(args: Namespace, local: bool) -> AsyncLLM:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -88,7 +91,8 @@ def _launch(args: Namespace) -> AsyncLLM:
         raise
     except Exception as error:
         # Causes inside vLLM's processes are only in their log lines; its own words come with ours.
-        raise EngineError(f"vLLM did not start: {error}") from error
+        hub = "" if local or not isinstance(error, OSError) else f"\n{NO_HUB}"
+        raise EngineError(f"vLLM did not start: {error}{hub}") from error
 
 
 def _require_room(config: VllmConfig) -> None:

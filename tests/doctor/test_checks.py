@@ -186,6 +186,14 @@ def test_memory(tmp_path: Path, available_gib: int, limit_gib: int | None, level
     assert one(memory.memory(machine)).level is level
 
 
+def test_memory_that_plain_vllm_finds_too_little_is_told(tmp_path: Path) -> None:
+    busy = one(memory.memory(machines.describe(tmp_path / "busy", available_kib=14 << 20)))
+    assert busy.level is Level.OK
+    assert busy.why.endswith("GiB available; plain vLLM needs --kv-cache-memory-bytes 1G here")
+    free = one(memory.memory(machines.describe(tmp_path / "free", available_kib=15 << 20)))
+    assert free.why == "15.0 of 16.0 GiB available"
+
+
 def test_huge_pages(machine: Machine) -> None:
     path = machine.sys / "kernel/mm/transparent_hugepage/enabled"
     machines.write(path, "always madvise [never]\n")

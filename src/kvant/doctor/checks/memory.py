@@ -14,6 +14,9 @@ GIB = 1 << 30
 LEAST, COMFORT = 2 * GIB, 4 * GIB
 """torch and vLLM alone take above 1 GiB in two processes; the demo with its 1 GiB cache fits in 4."""
 
+VLLM_WANTS = 0.92
+"""Share of all memory that vLLM must find free, unless it is told the size of its cache."""
+
 SHM = 256 << 20
 """vLLM's queues between its processes lie in shared memory; a container has 64 MiB by default."""
 
@@ -31,6 +34,8 @@ def memory(machine: Machine) -> Iterator[Finding]:
         yield fail("memory", f"{text}: too little to start", mend)
     elif usable < COMFORT:
         yield warn("memory", f"{text}: little room for a cache", mend)
+    elif available < VLLM_WANTS * total:
+        yield ok("memory", f"{text}; plain vLLM needs --kv-cache-memory-bytes 1G here")
     else:
         yield ok("memory", text)
 

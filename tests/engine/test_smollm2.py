@@ -1,9 +1,11 @@
 """The demo model through stock vLLM, our 16-bit control and int8: the same text, more blocks.
 
-The four prompts pin a behaviour, they are not evidence of quality. They were picked: of ten prompts on
-which stock vLLM and our control agree on all 64 tokens, int8 agreed with the control on seven, and these
-are four of the seven. On prompts taken as they come int8 parts from the control about as often as stock
-vLLM does (README). Fidelity is measured by `benchmarks/fidelity.py`.
+The prompts follow a rule fixed before anything was measured: 40 topics of Python's help at equal distances,
+cut to four lengths in turn. All 40 were run once, in float32, one at a time, 64 greedy tokens (topics of
+Python 3.11; another version has others): stock vLLM (32-bit pages) and our control (16-bit pages) agreed on
+the whole text in 26 of 40, stock and int8 in 27, control and int8 in 24. On the first four, which the tests
+take, every pair agreed in 4 of 4. In bfloat16 the model's own rounding parts texts as often, whatever the
+cache. Fidelity is measured by `benchmarks/fidelity.py`.
 """
 
 from __future__ import annotations
@@ -18,17 +20,21 @@ import pytest
 from tests.engines import ENVIRONMENT
 
 TOKENS = 64
+LENGTHS = (800, 2000, 3600, 5600)
+"""Characters of the texts, in turn."""
+
+MakeSmolLM2 = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def smollm2() -> Iterator[Callable[[str | None], Any]]:
+def smollm2() -> Iterator[MakeSmolLM2]:
     """An engine on SmolLM2 with this format for keys and values (None: stock vLLM), 1 GiB of pages."""
     from kvant.models import resolve
 
-    kept: dict[str | None, Any] = {}
+    kept: dict[tuple[str | None, str], Any] = {}
 
-    def make(name: str | None) -> Any:
-        if name not in kept:
+    def make(name: str | None, dtype: str = "float32") -> Any:
+        if (name, dtype) not in kept:
             with patch.dict(os.environ, ENVIRONMENT):
                 import torch
                 from vllm import LLM
@@ -37,15 +43,16 @@ def smollm2() -> Iterator[Callable[[str | None], Any]]:
                     "attention_backend": "CUSTOM",
                     "additional_config": {"kvant": {"key": name, "value": name}},
                 }
-                kept[name] = LLM(
+                kept[name, dtype] = LLM(
                     model=str(resolve("smollm2-135m-instruct")),
+                    dtype=dtype,
                     enforce_eager=True,
                     max_model_len=4096,
                     block_size=32,
                     **(ours if name else {}),
                 )
                 torch.set_num_threads(1)  # see tests/engines.py
-        return kept[name]
+        return kept[name, dtype]
 
     yield make
     kept.clear()
@@ -53,25 +60,22 @@ def smollm2() -> Iterator[Callable[[str | None], Any]]:
 
 @pytest.fixture(scope="module")
 def prompts() -> list[str]:
-    """Chat prompts of about 180, 500, 720 and 1,300 tokens of English prose."""
+    """The first four of the 40: about 270 to 1,500 tokens of English prose."""
     from pydoc_data.topics import topics
 
-    points = "\n\nList the three most important points of the text above."
-    program = "\n\nWrite a Python program that prints the numbers from 1 to 10, and explain it."
+    names = [name for name in sorted(topics) if len(topics[name]) >= max(LENGTHS)]
+    chosen = [topics[names[int(n * len(names) / 40)]] for n in range(4)]
     return [
-        topics["exceptions"][:700] + points,
-        topics["typesmapping"][:1900],
-        topics["class"][:3400] + program,
-        topics["strings"][:5200] + points,
+        text[:length] + "\n\nSummarise the text above." for text, length in zip(chosen, LENGTHS, strict=True)
     ]
 
 
 def answers(llm: Any, prompts: list[str]) -> list[list[int]]:
     from vllm import SamplingParams
 
-    chats = [[{"role": "user", "content": p}] for p in prompts]
     params = SamplingParams(max_tokens=TOKENS, temperature=0, ignore_eos=True)
-    return [list(o.outputs[0].token_ids) for o in llm.chat(chats, params, use_tqdm=False)]
+    chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+    return [list(llm.chat(chat, params, use_tqdm=False)[0].outputs[0].token_ids) for chat in chats]
 
 
 def common(a: list[int], b: list[int]) -> int:
@@ -79,26 +83,23 @@ def common(a: list[int], b: list[int]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
 
 
-def test_int8_answers_like_the_16_bit_control(
-    smollm2: Callable[[str | None], Any], prompts: list[str]
-) -> None:
+def test_int8_answers_like_the_16_bit_control(smollm2: MakeSmolLM2, prompts: list[str]) -> None:
     control, int8 = answers(smollm2("bf16"), prompts), answers(smollm2("int8"), prompts)
     same = [common(a, b) for a, b in zip(control, int8, strict=True)]
     assert sum(n == TOKENS for n in same) >= 3, f"tokens in common with the control: {same} of {TOKENS}"
 
 
-def test_control_answers_like_stock_vllm_up_to_numerics(
-    smollm2: Callable[[str | None], Any], prompts: list[str]
-) -> None:
+def test_control_answers_like_stock_vllm_up_to_numerics(smollm2: MakeSmolLM2, prompts: list[str]) -> None:
     stock, control = answers(smollm2(None), prompts), answers(smollm2("bf16"), prompts)
     same = [common(a, b) for a, b in zip(stock, control, strict=True)]
     assert sum(n == TOKENS for n in same) >= 3, f"tokens in common with stock vLLM: {same} of {TOKENS}"
 
 
-def test_blocks_in_one_gib_are_what_the_bytes_predict(smollm2: Callable[[str | None], Any]) -> None:
+def test_blocks_in_one_gib_are_what_the_bytes_predict(smollm2: MakeSmolLM2) -> None:
     blocks = {
-        name: smollm2(name).llm_engine.vllm_config.cache_config.num_gpu_blocks
-        for name in (None, "int8", "codebook4")
+        name: smollm2(name, dtype).llm_engine.vllm_config.cache_config.num_gpu_blocks
+        # The pages of stock vLLM follow the model's type, ours only the format.
+        for name, dtype in ((None, "bfloat16"), ("int8", "float32"), ("codebook4", "float32"))
     }
     layers, heads, tokens = 30, 3, 32
     for name, size in ((None, 256), ("int8", 132), ("codebook4", 68)):

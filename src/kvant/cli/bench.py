@@ -30,7 +30,7 @@ def attention(
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads for every contender.")] = 1,
     seconds: Annotated[float, typer.Option(help="Time to spend on the rounds of one case.")] = 12.0,
-    kernel: Annotated[str, typer.Option(help="auto, avx512, avx2 or generic.")] = "auto",
+    kernel: Annotated[str, typer.Option(help="auto, or a path by name: `kvant doctor` lists them.")] = "auto",
 ) -> None:
     """Attention over packed pages against vLLM's bf16 and fp8, torch SDPA and a plain read."""
     from kvant.bench import cases

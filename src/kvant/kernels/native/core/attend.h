@@ -12,7 +12,8 @@
 #include "formats.h"
 #include "rotation.h"
 #include "softmax.h"
-#include "terms.h"
+#include "tiles.h"
+#include "weights.h"
 
 namespace kvant {
 namespace {
@@ -23,10 +24,13 @@ struct Block {
   int from[kRows], to[kRows];  // positions each row reads; neither ever falls from row to row
   float *queries, *scores, *states, *totals, *room;
   bool integer_key, integer_value;  // products of the codes themselves
+  bool tiles;                       // and those on a matrix unit
   std::uint8_t *query_terms, *weight_terms, *key_planes, *value_planes;
-  std::int32_t* sums;
+  std::int32_t *sums, *starts;
 #if KVANT_INTEGER_PRODUCTS
+  std::uint8_t key_offset;
   QueryTerms terms[kRows];
+  Worth worth[kRows];
   Numbers numbers;
 #endif
 
@@ -42,14 +46,19 @@ struct Block {
     scores = queries + kRows * call.layout->query_width();
     states = scores + kRows * kStretch;
     totals = states + kRows * stride;
-    sums = reinterpret_cast<std::int32_t*>(totals + kRows * stride);
-    query_terms = reinterpret_cast<std::uint8_t*>(sums + 2 * kRows * product_width(*call.layout));
-    weight_terms = query_terms + 2 * kRows * padded_dim(*call.layout);
-    key_planes = weight_terms + 2 * kRows * kStretch;
+    starts = reinterpret_cast<std::int32_t*>(totals + kRows * stride);
+    sums = starts + kTermRows;
+    query_terms = reinterpret_cast<std::uint8_t*>(sums + kTermRows * product_width(*call.layout));
+    weight_terms = query_terms + kTermRows * padded_dim(*call.layout);
+    key_planes = weight_terms + kTermRows * kStretch;
     value_planes = key_planes + plane_bytes(*call.layout);
     room = reinterpret_cast<float*>(value_planes + plane_bytes(*call.layout));
     integer_key = !call.precise && codec_of(call.layout->key).key_planes;
     integer_value = !call.precise && codec_of(call.layout->value).value_planes;
+    tiles = (integer_key || integer_value) && use_tiles(2 * count);
+#if KVANT_INTEGER_PRODUCTS
+    key_offset = tiles ? 0 : kKeyOffset;
+#endif
   }
 };
 
@@ -69,11 +78,13 @@ inline void load_queries(const AttendCall& call, const Sequence& seq, Block& blo
     float* q = block.queries + r * layout.query_width();
     load_row(call.query, call.type, row_offset(call, seq, block, r, call.query_stride), head_dim, q);
     if (call.key_signs) rotate(layout.mixing, q, call.key_signs + block.head * head_dim);
-    for (int d = 0; d < head_dim; d += 16) store(q + d, load(q + d) * splat(call.scale));
+    for (int d = 0; d < head_dim; d += 16) store(q + d, load(q + d) * splat(call.scale * kLog2e));
     if (key.prepare) key.prepare(layout, layout.key, q);
 #if KVANT_INTEGER_PRODUCTS
     const int width = padded_dim(layout);
-    if (block.integer_key) block.terms[r] = split_query(q, head_dim, block.query_terms + 2 * r * width, width);
+    if (block.integer_key)
+      block.terms[r] = split_query(q, head_dim, block.query_terms + 2 * r * width, width,
+                                   block.key_offset, block.starts + 2 * r);
 #endif
   }
 }
@@ -90,23 +101,7 @@ KVANT_INLINE void active_rows(const Block& block, int start, int size, int& a, i
   while (b > a && block.from[b - 1] >= start + size) --b;
 }
 
-inline const std::uint8_t* tile_at(const AttendCall& call, const Sequence& seq, int head, int position) {
-  const Layout& layout = *call.layout;
-  const std::int64_t block =
-      call.block_table[seq.index * call.block_table_stride + position / layout.block_size];
-  const int tile = head * (layout.block_size / kTile) + position % layout.block_size / kTile;
-  return call.pages + block * call.page_stride + static_cast<std::int64_t>(tile) * layout.tile_bytes;
-}
-
-// The part of one stretch that some row of the block reads.
-struct Stretch {
-  int start, first, last;  // position, and rows
-  int low, high;           // tokens from start, low at a tile's border
-  const std::uint8_t* tile[kStretch / kTile];
-  std::ptrdiff_t ahead[kStretch / kTile];  // to the tile a stretch later; 0 if the block reads none there
-};
-
-// Addresses of the tiles from `position` on, as many as end before `end`.
+// Addresses of the tiles from `position` on, as many as start before `end`.
 inline int find_tiles(const AttendCall& call, const Sequence& seq, int head, int position, int end,
                       const std::uint8_t** tiles) {
   const Layout& layout = *call.layout;
@@ -126,47 +121,73 @@ inline int find_tiles(const AttendCall& call, const Sequence& seq, int head, int
   return count;
 }
 
-inline void find_stretch(const AttendCall& call, const Sequence& seq, const Block& block, Stretch& s) {
-  const std::uint8_t* later[kStretch / kTile];
-  const int end = block.to[block.count - 1], from = s.start + s.low;
-  const int count = find_tiles(call, seq, block.head, from, s.start + s.high, s.tile);
-  const int stop = s.start + s.high + kStretch < end ? s.start + s.high + kStretch : end;
-  const int known = find_tiles(call, seq, block.head, from + kStretch, stop, later);
-  for (int i = 0; i < count; ++i) s.ahead[i] = i < known ? later[i] - s.tile[i] : 0;
-}
+constexpr int kStretchTiles = kStretch / kTile;
+
+// The part of one stretch that some row of the block reads.
+struct Stretch {
+  int start, first, last;           // position, and rows
+  int low, high;                    // tokens from start, low at a tile's border
+  const std::uint8_t* const* tiles;  // from start on
+  int num_tiles;                    // known at `tiles`: those of this stretch and of the next
+
+  // Asks for a part of the tile a stretch later. To the second level: the first one holds planes.
+  KVANT_INLINE void prefetch(int t, int from, int to) const {
+    const int i = t / kTile + kStretchTiles;
+    if (i >= num_tiles) return;
+    for (const std::uint8_t* line = tiles[i] + from; line < tiles[i] + to; line += kLine)
+      __builtin_prefetch(line, 0, 2);
+  }
+};
 
 #if KVANT_INTEGER_PRODUCTS
-inline void score_integers(const AttendCall& call, Block& block, const Stretch& s) {
+// Planes and numbers of a stretch lie where its tokens do, whatever part of it is read.
+inline void multiply_keys(const AttendCall& call, Block& block, const Stretch& s) {
   const Layout& layout = *call.layout;
   const Codec& key = codec_of(layout.key);
   const int head_dim = layout.head_dim, width = padded_dim(layout), sum_stride = product_width(layout);
-  std::uint8_t* planes = block.key_planes;
-  for (int t = s.low; t < s.high; t += kTile, planes += kTile * head_dim) {
-    const int i = (t - s.low) / kTile;
-    const std::uint8_t* tile = s.tile[i];
-    key.key_planes(layout, tile, s.ahead[i], planes);
+  for (int t = s.low; t < s.high; t += kTile) {
+    const std::uint8_t* tile = s.tiles[t / kTile];
+    s.prefetch(t, 0, layout.value.codes);
+    key.key_planes(layout, tile, block.key_offset, block.key_planes + t * head_dim);
     token_numbers(layout.key, tile + layout.key.meta, block.numbers.key_scale + t,
                   block.numbers.key_minimum + t);
   }
-  const Planes keys = {block.key_planes, kLine, kTile * head_dim};
+  const Planes keys = {block.key_planes + s.low * head_dim, kLine, kTile * head_dim};
   const int tiles = (s.high - s.low + kTile - 1) / kTile;
-  multiply<kKeyOffset != 0>(block.query_terms + 2 * s.first * width, 2 * (s.last - s.first), width, keys,
-                            head_dim / 4, tiles, block.sums + 2 * s.first * sum_stride + s.low, sum_stride);
+  multiply<Operands::query_key>(block.tiles, block.query_terms + 2 * s.first * width, 2 * (s.last - s.first), width, keys,
+                                head_dim / 4, tiles, block.starts + 2 * s.first,
+                                block.sums + 2 * s.first * sum_stride + s.low, sum_stride);
   if (kRowOffset) {
     static const auto offsets = [] {
       std::array<std::uint8_t, kMaxHeadDim> row;
       row.fill(kRowOffset);
       return row;
     }();
-    multiply_groups<kKeyOffset != 0, 1>(offsets.data(), 0, keys, head_dim / 4, tiles,
-                                        block.numbers.excess + s.low, 0);
+    multiply_groups<Operands::query_key, 1>(offsets.data(), 0, keys, head_dim / 4, tiles, nullptr,
+                                            block.numbers.excess + s.low, 0);
   }
+}
+
+// Calls use(row, its scores).
+template <class Use>
+KVANT_INLINE void for_scores(const AttendCall& call, const Block& block, const Stretch& s, Use use) {
+  const int stride = product_width(*call.layout);
   for (int r = s.first; r < s.last; ++r) {
-    const std::int32_t* sums = block.sums + 2 * r * sum_stride;
-    (layout.key.asymmetric ? scores_of<true> : scores_of<false>)(block.terms[r], sums, sums + sum_stride,
-                                                                 block.numbers, s.low, s.high,
-                                                                 block.scores + r * kStretch);
+    const std::int32_t *high = block.sums + 2 * r * stride, *low = high + stride;
+    if (!block.integer_key) {
+      use(r, StoredScores{block.scores + r * kStretch});
+    } else if (call.layout->key.asymmetric) {
+      use(r, ProductScores<true>{block.numbers, block.terms[r], high, low});
+    } else {
+      use(r, ProductScores<false>{block.numbers, block.terms[r], high, low});
+    }
   }
+}
+
+inline void store_scores(const AttendCall& call, Block& block, const Stretch& s) {
+  for_scores(call, block, s, [&](int r, auto scores) {
+    for (int t = s.low; t < s.high; t += 16) store(block.scores + r * kStretch + t, scores(t));
+  });
 }
 
 inline void weigh_integers(const AttendCall& call, Block& block, const Stretch& s, float* states,
@@ -174,49 +195,48 @@ inline void weigh_integers(const AttendCall& call, Block& block, const Stretch& 
   const Layout& layout = *call.layout;
   const Codec& value = codec_of(layout.value);
   const int head_dim = layout.head_dim, sum_stride = product_width(layout), fours = 4 * head_dim;
-  std::uint8_t* planes = block.value_planes;
-  for (int t = s.low; t < s.high; t += kTile, planes += 4 * fours) {
-    const int i = (t - s.low) / kTile;
-    const std::uint8_t* tile = s.tile[i];
-    prefetch(tile + layout.key.meta + s.ahead[i]);
-    value.value_planes(layout, tile, s.ahead[i], planes, fours);
+  for (int t = s.low; t < s.high; t += kTile) {
+    const std::uint8_t* tile = s.tiles[t / kTile];
+    s.prefetch(t, layout.value.codes, layout.tile_bytes);
+    value.value_planes(layout, tile, block.value_planes + t * head_dim, fours);
     token_numbers(layout.value, tile + layout.value.meta, block.numbers.value_scale + t,
                   block.numbers.value_minimum + t);
   }
-  float units[kRows];
-  for (int r = s.first; r < s.last; ++r) {
+  prepare_values(block.numbers);
+  for_scores(call, block, s, [&](int r, auto scores) {
     const Run part = part_of(block, r, s.start, kStretch);
-    units[r] = (layout.value.asymmetric ? softmax_terms<true> : softmax_terms<false>)(
-        block.scores + r * kStretch, part.from, part.to, call.softcap, block.numbers, states + r * stride,
-        head_dim, block.weight_terms + 2 * r * kStretch);
-  }
-  multiply<false>(block.weight_terms + 2 * s.first * kStretch + s.low, 2 * (s.last - s.first), kStretch,
-                  {block.value_planes, fours, kLine}, (s.high - s.low + kTile - 1) / kTile * 4, head_dim / 16,
-                  block.sums + 2 * s.first * sum_stride, sum_stride);
+    block.worth[r] = (layout.value.asymmetric ? weigh_row<true, decltype(scores)> : weigh_row<false, decltype(scores)>)(
+        scores, part.from, part.to, call.softcap * kLog2e, block.numbers, states + r * stride,
+        block.weight_terms + 2 * r * kStretch);
+  });
+  const int from = block.tiles ? s.low / kUnit * kUnit : s.low;
+  multiply<Operands::weight_value>(block.tiles, block.weight_terms + 2 * s.first * kStretch + from, 2 * (s.last - s.first),
+                                   kStretch, {block.value_planes + from * head_dim, fours, kLine},
+                                   (s.high - from + kTile - 1) / kTile * 4, head_dim / 16, nullptr,
+                                   block.sums + 2 * s.first * sum_stride, sum_stride);
   for (int r = s.first; r < s.last; ++r) {
     const std::int32_t* sums = block.sums + 2 * r * sum_stride;
-    add_products(sums, sums + sum_stride, units[r], states + r * stride + kStateHead, head_dim);
+    add_products(sums, sums + sum_stride, block.worth[r], states + r * stride + kStateHead, head_dim);
   }
 }
 #endif
 
-inline void score_floats(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s) {
+inline void score_floats(const AttendCall& call, Block& block, const Stretch& s) {
   const Layout& layout = *call.layout;
   for (int t = s.low; t < s.high; t += kTile) {
     int a = s.first, b = s.last;
     active_rows(block, s.start + t, kTile, a, b);
-    codec_of(layout.key).scores(layout, tile_at(call, seq, block.head, s.start + t),
+    codec_of(layout.key).scores(layout, s.tiles[t / kTile],
                                 block.queries + a * layout.query_width(), b - a,
                                 block.scores + a * kStretch + t, block.room);
   }
 }
 
-inline void weigh_floats(const AttendCall& call, const Sequence& seq, Block& block, const Stretch& s,
-                         float* states, int stride) {
+inline void weigh_floats(const AttendCall& call, Block& block, const Stretch& s, float* states, int stride) {
   const Layout& layout = *call.layout;
   for (int r = s.first; r < s.last; ++r) {
     const Run part = part_of(block, r, s.start, kStretch);
-    softmax_stretch(block.scores + r * kStretch, part.from, part.to, call.softcap, states + r * stride,
+    softmax_stretch(block.scores + r * kStretch, part.from, part.to, call.softcap * kLog2e, states + r * stride,
                     layout.head_dim);
   }
   for (int t = s.low; t < s.high; t += kTile) {
@@ -231,40 +251,42 @@ inline void weigh_floats(const AttendCall& call, const Sequence& seq, Block& blo
         runs[num_runs++] = run;
       }
     }
-    codec_of(layout.value).weigh(layout, tile_at(call, seq, block.head, s.start + t), runs, num_runs,
+    codec_of(layout.value).weigh(layout, s.tiles[t / kTile], runs, num_runs,
                                  block.scores + t, states, stride, block.room);
   }
 }
 
 // Adds the tokens of one stretch to `states`.
-inline void attend_stretch(const AttendCall& call, const Sequence& seq, Block& block, int start, float* states,
-                           int stride) {
-  Stretch s;
-  s.start = start, s.first = 0, s.last = block.count;
+inline void attend_stretch(const AttendCall& call, Block& block, int start, const std::uint8_t* const* tiles,
+                           int num_tiles, float* states, int stride) {
+  Stretch s = {start, 0, block.count, 0, 0, tiles, num_tiles};
   active_rows(block, start, kStretch, s.first, s.last);
   if (s.first == s.last) return;
   s.low = part_of(block, s.first, start, kStretch).from / kTile * kTile;
   s.high = part_of(block, s.last - 1, start, kStretch).to;
 #if KVANT_INTEGER_PRODUCTS
-  if (block.integer_key || block.integer_value) find_stretch(call, seq, block, s);
-  block.integer_key ? score_integers(call, block, s) : score_floats(call, seq, block, s);
-  block.integer_value ? weigh_integers(call, block, s, states, stride)
-                      : weigh_floats(call, seq, block, s, states, stride);
+  block.integer_key ? multiply_keys(call, block, s) : score_floats(call, block, s);
+  if (block.integer_value) return weigh_integers(call, block, s, states, stride);
+  if (block.integer_key) store_scores(call, block, s);
 #else
-  score_floats(call, seq, block, s);
-  weigh_floats(call, seq, block, s, states, stride);
+  score_floats(call, block, s);
 #endif
+  weigh_floats(call, block, s, states, stride);
 }
 
 // The states of one range, `stride` floats apart.
 inline void range_states(const AttendCall& call, const Sequence& seq, Block& block, int range,
                          float* states, int stride) {
   for (int r = 0; r < block.count; ++r) clear_state(states + r * stride, state_floats(*call.layout));
-  const int end =
-      block.to[block.count - 1] < (range + 1) * kRange ? block.to[block.count - 1] : (range + 1) * kRange;
-  const int begin = block.from[0] > range * kRange ? block.from[0] / kStretch * kStretch : range * kRange;
-  for (int start = begin; start < end; start += kStretch)
-    attend_stretch(call, seq, block, start, states, stride);
+  const int last = block.to[block.count - 1], stop = (range + 1) * kRange;
+  const int end = last < stop ? last : stop;
+  const int oldest = block.from[0] > range * kRange ? block.from[0] : range * kRange;
+  const int begin = oldest / kStretch * kStretch, unread = (oldest - begin) / kTile;
+  const std::uint8_t* tiles[(kRange + kStretch) / kTile];
+  const int known = last < stop + kStretch ? last : stop + kStretch;
+  const int count = unread + find_tiles(call, seq, block.head, begin + unread * kTile, known, tiles + unread);
+  for (int start = begin, i = 0; start < end; start += kStretch, i += kStretchTiles)
+    attend_stretch(call, block, start, tiles + i, count - i, states, stride);
 }
 
 inline void store_outputs(const AttendCall& call, const Sequence& seq, const Block& block) {
@@ -273,7 +295,7 @@ inline void store_outputs(const AttendCall& call, const Sequence& seq, const Blo
   for (int r = 0; r < block.count; ++r) {
     float *state = block.totals + r * stride, *out = state + kStateHead;
     if (call.sinks)
-      add_sink(state, call.sinks[block.head * call.group + (block.first + r) % call.group], head_dim);
+      add_sink(state, call.sinks[block.head * call.group + (block.first + r) % call.group] * kLog2e, head_dim);
     for (int d = 0; d < head_dim; d += 16) store(out + d, load(out + d) / splat(state[1]));
     if (call.value_signs) unrotate(layout.mixing, out, call.value_signs + block.head * head_dim);
     store_row(call.out, call.type, row_offset(call, seq, block, r, call.out_stride), head_dim, out);
@@ -287,6 +309,7 @@ inline void clear_totals(const AttendCall& call, const Block& block) {
 
 inline void attend(const AttendCall& call, const Sequence& seq, int head, int index, float* scratch) {
   Block block(call, seq, head, index, scratch);
+  const Tiles tiles(block.tiles);
   const int head_dim = call.layout->head_dim, stride = state_floats(*call.layout);
   load_queries(call, seq, block);
   clear_totals(call, block);
@@ -303,6 +326,7 @@ inline void attend(const AttendCall& call, const Sequence& seq, int head, int in
 inline void attend_range(const AttendCall& call, const Sequence& seq, int head, int index, int range,
                          float* states, int stride, float* scratch) {
   Block block(call, seq, head, index, scratch);
+  const Tiles tiles(block.tiles);
   load_queries(call, seq, block);
   range_states(call, seq, block, range, states, stride);
 }

@@ -31,8 +31,8 @@ struct Codec {
   void (*weigh)(const Layout&, const std::uint8_t* tile, const Run* runs, int num_runs, const float* weights,
                 float* states, int stride, float* room);
   // Codes as integers of a byte; null where a format (or this instruction set) has none.
-  void (*key_planes)(const Layout&, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes);
-  void (*value_planes)(const Layout&, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes,
+  void (*key_planes)(const Layout&, const std::uint8_t* tile, std::uint8_t offset, std::uint8_t* planes);
+  void (*value_planes)(const Layout&, const std::uint8_t* tile, std::uint8_t* planes,
                        int stride);
 };
 

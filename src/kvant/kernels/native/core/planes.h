@@ -1,7 +1,7 @@
 // Code lines to planes of one integer a byte: what integer products read.
 //
 // A key plane holds 4 dims of 16 tokens, a value plane 4 tokens of 16 dims (packing.h). Each line is
-// read once, whatever the number of query rows, and the same line of a later tile is prefetched.
+// read once, whatever the number of query rows.
 #pragma once
 
 #include "packing.h"
@@ -18,7 +18,7 @@ typedef std::uint16_t WordV __attribute__((vector_size(kWidth)));
 typedef std::uint8_t ByteU __attribute__((vector_size(kWidth), aligned(1), may_alias));
 
 // Keys are unsigned where the machine multiplies unsigned planes by signed queries.
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 constexpr int kKeyOffset = 128;
 #else
 constexpr int kKeyOffset = 0;
@@ -66,6 +66,8 @@ KVANT_INLINE Table table_of(const std::int8_t* integers, std::uint8_t offset) {
 KVANT_INLINE Bytes lookup(const Table& table, Bytes code) {
 #if defined(__AVX512VBMI__)
   code.part[0] = (ByteV)_mm512_permutexvar_epi8((__m512i)code.part[0], (__m512i)table.part);
+#elif defined(__AVX512BW__)
+  code.part[0] = (ByteV)_mm512_shuffle_epi8((__m512i)table.part, (__m512i)(code.part[0] & 15));
 #else
   KVANT_PARTS(i) {
     code.part[i] = (ByteV)_mm256_shuffle_epi8((__m256i)table.part, (__m256i)(code.part[i] & 15));
@@ -74,13 +76,9 @@ KVANT_INLINE Bytes lookup(const Table& table, Bytes code) {
   return code;
 }
 
-// To the second level: what is prefetched is needed a stretch later, behind planes, scores and weights.
-KVANT_INLINE void prefetch(const std::uint8_t* line) { __builtin_prefetch(line, 0, 2); }
-
-// Calls use(plane, bytes) for each of `planes` planes; `ahead` bytes from each line is prefetched.
+// Calls use(plane, bytes) for each of `planes` planes.
 template <int bits, class Use>
-KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, int planes, const Table& table,
-                             Use use) {
+KVANT_INLINE void for_planes(const std::uint8_t* lines, int planes, const Table& table, Use use) {
   constexpr int per_line = bits == 3 ? 2 : 8 / bits;
   if constexpr (bits == 3) {
 #pragma GCC unroll 2
@@ -91,7 +89,6 @@ KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, in
       for (int i = 0; i < 3; ++i) {
         if (i == 2 && !whole) break;
         line[i] = load_bytes(lines + i * kLine);
-        prefetch(lines + i * kLine + ahead);
         use(z + 2 * i, lookup(table, line[i]));
         use(z + 2 * i + 1, lookup(table, down(line[i], 3)));
       }
@@ -103,7 +100,6 @@ KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, in
 #pragma GCC unroll 16
     for (int z = 0; z < planes; z += per_line, lines += kLine) {
       const Bytes line = load_bytes(lines);
-      prefetch(lines + ahead);
       if constexpr (bits == 8) {
         use(z, line);
       } else {
@@ -114,43 +110,43 @@ KVANT_INLINE void for_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, in
   }
 }
 
-// The keys of a tile: plane z at 64 z.
+// The keys of a tile plus `offset` (0 or 128): plane z at 64 z.
 template <int bits>
-void key_planes(const Layout& layout, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes) {
-  constexpr std::uint8_t flip = bits == 8 && kKeyOffset == 0 ? 0x80 : 0;
-  const Table table = table_of(layout.key.integers, kKeyOffset);
+void key_planes(const Layout& layout, const std::uint8_t* tile, std::uint8_t offset, std::uint8_t* planes) {
+  const std::uint8_t flip = 0x80 ^ offset;  // codes of 8 bits have an offset of 128
+  const Table table = table_of(layout.key.integers, offset);
   const auto keep = [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
-    store_bytes(planes + z * kLine, flip ? x ^ flip : x);
+    store_bytes(planes + z * kLine, bits == 8 ? x ^ flip : x);
   };
   const std::uint8_t* lines = tile + layout.key.codes;
   int dims = layout.head_dim;
   for (; dims >= 64; dims -= 64, lines += 2 * bits * kLine, planes += 16 * kLine)
-    for_planes<bits>(lines, ahead, 16, table, keep);
+    for_planes<bits>(lines, 16, table, keep);
   for (; dims > 0 && bits != 3; dims -= 16, lines += bits * kLine / 2, planes += 4 * kLine)
-    for_planes<bits>(lines, ahead, 4, table, keep);
-  if (dims > 0) for_planes<bits>(lines, ahead, dims / 4, table, keep);
+    for_planes<bits>(lines, 4, table, keep);
+  if (dims > 0) for_planes<bits>(lines, dims / 4, table, keep);
 }
 
 template <int bits, int groups>
-KVANT_INLINE void unit_planes(const std::uint8_t* lines, std::ptrdiff_t ahead, const Table& table,
+KVANT_INLINE void unit_planes(const std::uint8_t* lines, const Table& table,
                               std::uint8_t* planes, int stride) {
-  for_planes<bits>(lines, ahead, 4 * groups, table, [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
+  for_planes<bits>(lines, 4 * groups, table, [&](int z, Bytes x) KVANT_LAMBDA_INLINE {
     store_bytes(planes + z / groups * stride + z % groups * kLine, bits == 8 ? x ^ 0x80 : x);
   });
 }
 
 // The values of a tile: 4 tokens of 16 dims at 64 * (d / 16), token groups `stride` bytes apart.
 template <int bits>
-void value_planes(const Layout& layout, const std::uint8_t* tile, std::ptrdiff_t ahead, std::uint8_t* planes,
+void value_planes(const Layout& layout, const std::uint8_t* tile, std::uint8_t* planes,
                   int stride) {
   const Table table = table_of(layout.value.integers, 0);
   const std::uint8_t* lines = tile + layout.value.codes;
   int dims = layout.head_dim;
   for (; dims >= 64; dims -= 64, lines += 2 * bits * kLine, planes += 4 * kLine)
-    unit_planes<bits, 4>(lines, ahead, table, planes, stride);
-  if (dims == 48) unit_planes<bits, 3>(lines, ahead, table, planes, stride);
-  if (dims == 32) unit_planes<bits, 2>(lines, ahead, table, planes, stride);
-  if (dims == 16) unit_planes<bits, 1>(lines, ahead, table, planes, stride);
+    unit_planes<bits, 4>(lines, table, planes, stride);
+  if (dims == 48) unit_planes<bits, 3>(lines, table, planes, stride);
+  if (dims == 32) unit_planes<bits, 2>(lines, table, planes, stride);
+  if (dims == 16) unit_planes<bits, 1>(lines, table, planes, stride);
 }
 
 // Scale and minimum of the 16 tokens as the integers want them: value = scale * integer + minimum.

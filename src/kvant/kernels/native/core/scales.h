@@ -11,12 +11,19 @@ namespace kvant {
 namespace {
 
 KVANT_INLINE F16 load_bf16(const std::uint8_t* meta) {
+#if defined(__AVX512F__)
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(meta));
+  F16 r;
+  r.part[0] = (FloatV)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+  return r;
+#else
   typedef std::uint16_t Half __attribute__((vector_size(kWidth / 2), aligned(1), may_alias));
   F16 r;
   KVANT_PARTS(i) {
     r.part[i] = (FloatV)(__builtin_convertvector(reinterpret_cast<const Half*>(meta)[i], UintV) << 16);
   }
   return r;
+#endif
 }
 
 // 2^(e/8) by its exponent and one of eight fractions, as byte_scales has them rounded.

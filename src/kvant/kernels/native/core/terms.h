@@ -1,8 +1,7 @@
-// Queries and weights as integers in two terms of a byte, with one float scale a row.
+// Queries as integers in two terms of a byte, with one float scale a row.
 #pragma once
 
 #include "products.h"
-#include "softmax.h"
 
 namespace kvant {
 namespace {
@@ -57,12 +56,13 @@ KVANT_INLINE float max_bits_of(U16 x) {
 // How a query is read by integer products: score = (kBase * high + low products) * scale.
 struct QueryTerms {
   float scale;
-  float sum;                  // of its dims, for formats with a minimum
-  std::int32_t high, low;     // what its products have too much because planes are unsigned
+  float sum;  // of its dims, for formats with a minimum
 };
 
-// Terms of `row` (dims beyond head_dim are 0), high then low, `stride` bytes apart.
-inline QueryTerms split_query(const float* q, int head_dim, std::uint8_t* terms, int stride) {
+// Terms of `row` (dims beyond head_dim are 0), high then low, `stride` bytes apart. `starts` are the two
+// numbers that its products begin with, because planes have an offset.
+inline QueryTerms split_query(const float* q, int head_dim, std::uint8_t* terms, int stride, int key_offset,
+                              std::int32_t* starts) {
   constexpr float most = kTermBits == 8 ? 127 * 256 : 63 * 128;
   constexpr int half = 1 << (kTermBits - 1);
   U16 peak = splat_u32(0);
@@ -97,118 +97,9 @@ inline QueryTerms split_query(const float* q, int head_dim, std::uint8_t* terms,
     high += lane[0][i];
     low += lane[1][i];
   }
-  return {top / most, sum_lanes(sum), kKeyOffset * high, kKeyOffset * low};
-}
-
-// e^x for x <= 0 and NaN; 0 well below the smallest number.
-KVANT_INLINE F16 exp_down(F16 x) {
-#if defined(__AVX512F__)
-  x.part[0] = _mm512_max_ps(_mm512_set1_ps(-120.0f), x.part[0]);  // the second operand if either is NaN
-  const __m512 t = _mm512_mul_ps(x.part[0], _mm512_set1_ps(1.44269504f));
-  const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  F16 r;
-  r.part[0] = _mm512_fmsub_ps(x.part[0], _mm512_set1_ps(1.44269504f), n);
-  F16 p = splat(1.339887440e-3f);
-  p = fma(p, r, splat(9.618437357e-3f));
-  p = fma(p, r, splat(5.550332548e-2f));
-  p = fma(p, r, splat(2.402264791e-1f));
-  p = fma(p, r, splat(6.931472028e-1f));
-  p = fma(p, r, splat(1.0f));
-  p.part[0] = _mm512_scalef_ps(p.part[0], n);
-  return p;
-#else
-  return exp(x);
-#endif
-}
-
-// What softmax reads of one stretch besides products: numbers of its tokens.
-struct Numbers {
-  alignas(64) float key_scale[kStretch], key_minimum[kStretch];
-  alignas(64) float value_scale[kStretch], value_minimum[kStretch];
-  alignas(64) std::int32_t excess[kStretch];  // what all products have too much because rows are unsigned
-};
-
-// Scores of a row from its products.
-template <bool minimum>
-KVANT_INLINE void scores_of(const QueryTerms& query, const std::int32_t* high, const std::int32_t* low,
-                            const Numbers& numbers, int first, int last, float* scores) {
-  const F16 scale = splat(query.scale), sum = splat(query.sum);
-  const U16 much = splat_u32(static_cast<std::uint32_t>(-query.high));
-  const U16 many = splat_u32(static_cast<std::uint32_t>(-query.low));
-  for (int t = first; t < last; t += 16) {
-    U16 first_term = load_u32(high + t) + much, second = load_u32(low + t) + many;
-    if (kRowOffset) {
-      const U16 excess = load_u32(numbers.excess + t);
-      KVANT_PARTS(i) {
-        first_term.part[i] -= excess.part[i];
-        second.part[i] -= excess.part[i];
-      }
-    }
-    const F16 x = fma(to_float(first_term), splat(kBase), to_float(second));
-    const F16 factor = load(numbers.key_scale + t) * scale;
-    store(scores + t, minimum ? fma(x, factor, load(numbers.key_minimum + t) * sum) : x * factor);
-  }
-}
-
-// Like softmax_stretch, and the weights times the values' scales become two terms of bytes over
-// [0, kStretch). Returns what a unit of the products is worth. `state` gains the minimum's part.
-template <bool minimum>
-inline float softmax_terms(float* scores, int from, int to, float softcap, const Numbers& numbers, float* state,
-                           int head_dim, std::uint8_t* terms) {
-  constexpr float most = kTermBits == 8 ? 65535 : 16383;
-  const bool whole = from == 0 && to == kStretch;
-  const int first = from / 16 * 16, last = (to + 15) / 16 * 16;
-  F16 peak = splat(kNothing);
-  for (int t = first; t < last; t += 16) {
-    F16 x = load(scores + t);
-    if (softcap > 0) x = splat(softcap) * tanh(x / splat(softcap));
-    if (!whole) x = select(within(t, from, to), x, splat(kNothing));
-    store(scores + t, x);
-    peak = max(x, peak);
-  }
-  const float old = state[0], highest = max_lanes(peak);
-  const float top = highest > old ? highest : old;
-  F16 sum = splat(0), offset = splat(0);
-  U16 most_bits = splat_u32(0);
-  for (int t = first; t < last; t += 16) {
-    const F16 e = exp_down(load(scores + t) - splat(top));
-    sum = sum + e;
-    F16 weight = e * load(numbers.value_scale + t);
-    if (minimum) {
-      F16 low = load(numbers.value_minimum + t);
-      if (!whole) low = select(within(t, from, to), low, splat(0));
-      offset = fma(e, low, offset);
-    }
-    if (!whole) weight = select(within(t, from, to), weight, splat(0));
-    store(scores + t, weight);
-    most_bits = max_bits(most_bits, as_bits(weight));
-  }
-  const float factor = old == kNothing ? 0.0f : exp(old - top);
-  state[0] = top;
-  state[1] = state[1] * factor + sum_lanes(sum);
-  if (factor != 1.0f) scale_values(state, factor, head_dim);
-  if (minimum) {
-    const F16 more = splat(sum_lanes(offset));
-    for (int d = kStateHead; d < kStateHead + head_dim; d += 16) store(state + d, load(state + d) + more);
-  }
-  const float heaviest = max_bits_of(most_bits);
-  const F16 inverse = splat(heaviest < 1e-33f ? 0 : most / heaviest);
-  if (!whole) std::memset(terms, 0, 2 * kStretch);
-  for (int t = first; t < last; t += 16) {
-    const U16 w = nearest(load(scores + t) * inverse);
-    store_low_bytes(terms + t, w >> kTermBits);
-    store_low_bytes(terms + kStretch + t, kTermBits == 8 ? w : w & splat_u32(127));
-  }
-  return heaviest / most;
-}
-
-// state += unit * (kBase * high + low products)
-KVANT_INLINE void add_products(const std::int32_t* high, const std::int32_t* low, float unit, float* values,
-                               int head_dim) {
-  for (int d = 0; d < head_dim; d += 16) {
-    const F16 x = fma(to_float(load_u32(high + d)), splat(kBase), to_float(load_u32(low + d)));
-    store(values + d, fma(x, splat(unit), load(values + d)));
-  }
+  starts[0] = -key_offset * high;
+  starts[1] = -key_offset * low;
+  return {top / most, sum_lanes(sum)};
 }
 
 #endif

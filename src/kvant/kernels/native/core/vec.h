@@ -107,7 +107,15 @@ KVANT_INLINE F16 select(Mask mask, F16 yes, F16 no) {
   KVANT_PARTS(i) yes.part[i] = mask.part[i] ? yes.part[i] : no.part[i];
   return yes;
 }
-KVANT_INLINE F16 max(F16 a, F16 b) { return select(b < a, a, b); }
+// The second operand if either is NaN.
+KVANT_INLINE F16 max(F16 a, F16 b) {
+#if defined(__AVX512F__)
+  b.part[0] = _mm512_max_ps(a.part[0], b.part[0]);
+  return b;
+#else
+  return select(b < a, a, b);
+#endif
+}
 
 KVANT_INLINE F16 as_float(U16 bits) {
   F16 r;

@@ -2,12 +2,21 @@
 
 #include <stdexcept>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace kvant {
 
 extern const Kernels generic_kernels;
 #if defined(__x86_64__)
 extern const Kernels avx2_kernels;
+extern const Kernels avx_vnni_kernels;
+extern const Kernels avx512_vnni_kernels;
 extern const Kernels avx512_kernels;
+extern const Kernels amx_kernels;
 #endif
 
 namespace {
@@ -20,20 +29,40 @@ std::string missing(const std::string& features) {
   return features.empty() ? "" : "this processor lacks" + features;
 }
 
+// AMX: the processor must have it, and Linux must let this process use the tiles.
+std::string lacks_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 24 & 1) || !(d >> 25 & 1)) return " amx_int8";
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequest, kTileData) ? " leave to use amx_int8" : "";
+}
+
+// gcc 12 knows no name for it; AVX itself is asked for with avx2.
+std::string lacks_avx_vnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1) ? "" : " avx_vnni";
+}
+
 std::vector<Isa> find() {
   __builtin_cpu_init();
   const std::string avx2 = std::string(KVANT_LACKS("avx2")) + KVANT_LACKS("fma") + KVANT_LACKS("f16c");
-  const std::string avx512 = avx2 + KVANT_LACKS("avx512f") + KVANT_LACKS("avx512bw") +
-                             KVANT_LACKS("avx512vl") + KVANT_LACKS("avx512dq") + KVANT_LACKS("avx512vnni") +
-                             KVANT_LACKS("avx512vbmi");
-  return {{"avx512", &avx512_kernels, missing(avx512)},
+  const std::string avx512_vnni = avx2 + KVANT_LACKS("avx512f") + KVANT_LACKS("avx512bw") +
+                                  KVANT_LACKS("avx512vl") + KVANT_LACKS("avx512dq") + KVANT_LACKS("avx512vnni");
+  const std::string avx512 = avx512_vnni + KVANT_LACKS("avx512vbmi");
+  return {{"amx", &amx_kernels, missing(avx512 + lacks_amx())},
+          {"avx512", &avx512_kernels, missing(avx512)},
+          {"avx512-vnni", &avx512_vnni_kernels, missing(avx512_vnni)},
+          {"avx-vnni", &avx_vnni_kernels, missing(avx2 + lacks_avx_vnni())},
           {"avx2", &avx2_kernels, missing(avx2)},
           {"generic", &generic_kernels, ""}};
 }
 #else
 std::vector<Isa> find() {
-  const char* why = "not compiled for this architecture";
-  return {{"avx512", nullptr, why}, {"avx2", nullptr, why}, {"generic", &generic_kernels, ""}};
+  std::vector<Isa> found;
+  for (const char* name : {"amx", "avx512", "avx512-vnni", "avx-vnni", "avx2"})
+    found.push_back({name, nullptr, "not compiled for this architecture"});
+  found.push_back({"generic", &generic_kernels, ""});
+  return found;
 }
 #endif
 

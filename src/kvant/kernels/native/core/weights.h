@@ -1,0 +1,181 @@
+// From scores to weights as integers in two terms of a byte: one stretch of one row.
+#pragma once
+
+#include "softmax.h"
+#include "terms.h"
+
+namespace kvant {
+namespace {
+
+#if KVANT_INTEGER_PRODUCTS
+
+// Numbers of the tokens of a stretch.
+struct Numbers {
+  alignas(64) float key_scale[kStretch], key_minimum[kStretch];
+  alignas(64) float value_scale[kStretch], value_minimum[kStretch];
+  alignas(64) float value_units[kStretch];  // value_scale where the largest of the stretch is kMost
+  float value_top;                          // that largest one
+  alignas(64) std::int32_t excess[kStretch];  // what all products have too much because rows are unsigned
+};
+
+// The largest weight of a stretch in units of its terms, with room for rounding.
+constexpr float kMost = kTermBits == 8 ? 65500 : 16370;
+
+KVANT_INLINE float units_over(float top) { return top < 1e-33f ? 0 : kMost / top; }
+
+inline void prepare_values(Numbers& numbers) {
+  U16 top = splat_u32(0);
+  for (int t = 0; t < kStretch; t += 16) top = max_bits(top, as_bits(load(numbers.value_scale + t)));
+  numbers.value_top = max_bits_of(top);
+  const F16 units = splat(units_over(numbers.value_top));
+  for (int t = 0; t < kStretch; t += 16)
+    store(numbers.value_units + t, load(numbers.value_scale + t) * units);
+}
+
+// Scores of 16 tokens from t on, of the products of both terms, but for the factor `scale`.
+template <bool minimum>
+struct ProductScores {
+  const Numbers& numbers;
+  QueryTerms query;
+  const std::int32_t *high, *low;
+
+  KVANT_INLINE float scale() const { return minimum ? 1 : query.scale; }
+  KVANT_INLINE F16 operator()(int t) const {
+    U16 first = load_u32(high + t), second = load_u32(low + t);
+    if (kRowOffset) {
+      const U16 excess = load_u32(numbers.excess + t);
+      KVANT_PARTS(i) {
+        first.part[i] -= excess.part[i];
+        second.part[i] -= excess.part[i];
+      }
+    }
+    const F16 x = fma(to_float(first), splat(kBase), to_float(second)) * load(numbers.key_scale + t);
+    return minimum ? fma(x, splat(query.scale), load(numbers.key_minimum + t) * splat(query.sum)) : x;
+  }
+};
+
+struct StoredScores {
+  const float* scores;
+  KVANT_INLINE float scale() const { return 1; }
+  KVANT_INLINE F16 operator()(int t) const { return load(scores + t); }
+};
+
+// What products of weight terms are worth: values = factor * values + offset + unit * products.
+struct Worth {
+  float factor, offset, unit;
+};
+
+// Both terms of 64 weights: high from `terms`, low from `terms` + kStretch.
+KVANT_INLINE void store_terms(std::uint8_t* terms, const U16* w) {
+#if defined(__AVX512F__)
+  // Packing leaves dword i of source j at 4 i + j.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i bytes = _mm512_set1_epi16(255);
+  const __m512i a = _mm512_packus_epi32((__m512i)w[0].part[0], (__m512i)w[1].part[0]);
+  const __m512i b = _mm512_packus_epi32((__m512i)w[2].part[0], (__m512i)w[3].part[0]);
+  const __m512i high = _mm512_packus_epi16(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
+  const __m512i low = _mm512_packus_epi16(_mm512_and_si512(a, bytes), _mm512_and_si512(b, bytes));
+  _mm512_storeu_si512(terms, _mm512_permutexvar_epi32(order, high));
+  _mm512_storeu_si512(terms + kStretch, _mm512_permutexvar_epi32(order, low));
+#else
+  for (int i = 0; i < 4; ++i) {
+    store_low_bytes(terms + 16 * i, w[i] >> kTermBits);
+    store_low_bytes(terms + kStretch + 16 * i, kTermBits == 8 ? w[i] : w[i] & splat_u32(127));
+  }
+#endif
+}
+
+constexpr int kVectors = kStretch / 16;
+
+// Weights are relative to the `peak` of their own stretch, so that their terms keep their precision where
+// another stretch outweighs it. The state gains their sum; `top` is the value scale that kMost stands for.
+KVANT_INLINE Worth raise(float* state, float peak, F16 sum, F16 offset, float top) {
+  const bool higher = peak > state[0];
+  const float less = exp2(higher ? state[0] - peak : peak - state[0]);  // of the lower of the two
+  const float factor = higher ? less : 1, part = higher ? 1 : less;
+  if (higher) state[0] = peak;
+  state[1] = state[1] * factor + sum_lanes(sum) * part;
+  return {factor, sum_lanes(offset) * part, top * (1 / kMost) * part};
+}
+
+// A row that reads the whole stretch.
+template <bool minimum, class Scores>
+KVANT_INLINE Worth weigh_whole(const Scores& scores, const Numbers& numbers, float* state,
+                               std::uint8_t* terms) {
+  F16 x[kVectors], even = splat(kNothing), odd = even;  // two chains: each step waits for the one before
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; i += 2) {
+    x[i] = scores(16 * i);
+    x[i + 1] = scores(16 * i + 16);
+    even = max(x[i], even);
+    odd = max(x[i + 1], odd);
+  }
+  const float top = max_lanes(max(even, odd)) * scores.scale();
+  const F16 scale = splat(scores.scale()), down = splat(-top);
+  F16 sum = splat(0), offset = splat(0);
+  U16 w[kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) {
+    const F16 e = exp2(fma(x[i], scale, down));
+    sum = sum + e;
+    if (minimum) offset = fma(e, load(numbers.value_minimum + 16 * i), offset);
+    w[i] = nearest(e * load(numbers.value_units + 16 * i));
+  }
+  store_terms(terms, w);
+  store_terms(terms + 64, w + 4);
+  return raise(state, top, sum, offset, numbers.value_top);
+}
+
+// A row that reads tokens from..to of the stretch, or caps its scores.
+template <bool minimum, class Scores>
+KVANT_INLINE Worth weigh_part(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
+                              float* state, std::uint8_t* terms) {
+  F16 x[kVectors], peak = splat(kNothing);
+  U16 largest = splat_u32(0);
+  for (int i = 0; i < kVectors; ++i) {
+    const Mask read = within(16 * i, from, to);
+    x[i] = scores(16 * i) * splat(scores.scale());
+    if (softcap > 0) x[i] = capped(x[i], softcap);
+    x[i] = select(read, x[i], splat(kNothing));
+    peak = max(x[i], peak);
+    largest = max_bits(largest, as_bits(select(read, load(numbers.value_scale + 16 * i), splat(0))));
+  }
+  const float top = max_lanes(peak), value_top = max_bits_of(largest);
+  const F16 units = splat(units_over(value_top));
+  F16 sum = splat(0), offset = splat(0);
+  U16 w[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    const Mask read = within(16 * i, from, to);
+    const F16 e = exp2(x[i] - splat(top));
+    sum = sum + e;
+    if (minimum) offset = fma(e, select(read, load(numbers.value_minimum + 16 * i), splat(0)), offset);
+    w[i] = nearest(e * select(read, load(numbers.value_scale + 16 * i), splat(0)) * units);
+  }
+  store_terms(terms, w);
+  store_terms(terms + 64, w + 4);
+  return raise(state, top, sum, offset, value_top);
+}
+
+// Like softmax_stretch, but the weights times the scales of the values become terms: high over
+// [0, kStretch), then low; 0 for tokens that the row does not read.
+template <bool minimum, class Scores>
+inline Worth weigh_row(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
+                       float* state, std::uint8_t* terms) {
+  if (from == 0 && to == kStretch && softcap == 0)
+    return weigh_whole<minimum>(scores, numbers, state, terms);
+  return weigh_part<minimum>(scores, from, to, softcap, numbers, state, terms);
+}
+
+KVANT_INLINE void add_products(const std::int32_t* high, const std::int32_t* low, Worth worth, float* values,
+                               int head_dim) {
+  const F16 factor = splat(worth.factor), offset = splat(worth.offset), unit = splat(worth.unit);
+  for (int d = 0; d < head_dim; d += 16) {
+    const F16 x = fma(to_float(load_u32(high + d)), splat(kBase), to_float(load_u32(low + d)));
+    store(values + d, fma(x, unit, fma(load(values + d), factor, offset)));
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace kvant

@@ -1,4 +1,4 @@
-"""Huge pages: asked for, and given where Linux gives them."""
+"""Huge pages: asked for, and the bytes stay what they were."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def huge_bytes(address: int) -> int:
     return 0
 
 
-def test_untouched_memory_is_backed_by_huge_pages() -> None:
+def test_memory_that_is_there_is_moved_to_huge_pages() -> None:
     if not ENABLED.exists() or "[never]" in ENABLED.read_text():
         pytest.skip(f"{ENABLED} does not allow huge pages here")
     pages = torch.zeros(64, 1 << 20, dtype=torch.uint8)
-    asked = ask_for_huge_pages(pages)
-    assert pages.nbytes - 2 * HUGE < asked <= pages.nbytes
-    middle = pages[32].data_ptr()
-    before = huge_bytes(middle)
-    pages.fill_(1)
-    assert huge_bytes(middle) - before >= asked // 2, "most of it: memory may be in pieces"
+    pages[32] = 7
+    before = huge_bytes(pages[32].data_ptr())
+    if not ask_for_huge_pages(pages):
+        pytest.skip("Linux did not move them: older than 6.1, or its memory is in pieces")
+    assert huge_bytes(pages[32].data_ptr()) - before >= pages.nbytes - 2 * HUGE
+    assert pages.sum() == 7 * pages.shape[1]
 
 
 def test_less_than_a_huge_page_is_left_alone() -> None:
-    assert ask_for_huge_pages(torch.zeros(4, 4096, dtype=torch.uint8)) == 0
+    assert not ask_for_huge_pages(torch.zeros(4, 4096, dtype=torch.uint8))

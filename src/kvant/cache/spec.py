@@ -11,7 +11,6 @@ from kvant.errors import ConfigError, FormatError
 from kvant.formats import KEY_FORMATS, TILE, VALUE_FORMATS, Format, parse
 from kvant.formats.bf16 import BF16
 
-
 BLOCK_SIZE = 64
 """Tokens in a page unless told otherwise: pages are read in random order, and larger ones are read faster;
 smaller ones share more of a prefix. Measured on Emerald Rapids, attention takes 1.05 (32 tokens), 1 (64)

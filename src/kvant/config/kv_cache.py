@@ -63,7 +63,9 @@ class KVCache(Section):
         description="Rotate before storing; null rotates whatever is quantised.",
     )
     rotate_seed: int = Field(default=0, ge=0, le=2**63 - 1, description="Seed of the rotation.")
-    block_size: int = Field(default=BLOCK_SIZE, ge=16, le=1024, multiple_of=16, description="Tokens in a page.")
+    block_size: int = Field(
+        default=BLOCK_SIZE, ge=16, le=1024, multiple_of=16, description="Tokens in a page."
+    )
     max_cache_blocks: int | None = Field(
         default=None,
         ge=2,

@@ -7,7 +7,7 @@ import re
 import httpx
 
 from tests.e2e.fixtures import BLOCK_SIZE, BLOCKS, KEY
-from tests.e2e.server import MODEL, Server
+from tests.e2e.server import MODEL, Server, until
 
 LAYERS, KV_HEADS, HEAD_DIM = 30, 3, 64
 INT8_BYTES = LAYERS * KV_HEADS * 2 * (HEAD_DIM + 2)
@@ -33,6 +33,18 @@ def test_metrics_are_ours_and_vllms_without_repeating_any(server: Server) -> Non
     assert server.metric("vllm:cache_config_info") == 1
     families = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert len(families) == len(set(families))
+
+
+def test_the_shares_of_encoding_and_attention_in_a_step_are_counted(server: Server) -> None:
+    def seconds(part: str) -> float:
+        return server.metric("kvant_model_seconds_total", part=part)
+
+    before = {part: seconds(part) for part in ("step", "encode", "attend")}
+    server.client().completions.create(model=MODEL, prompt="count " * 200, max_tokens=8)
+    until(lambda: seconds("step") > before["step"], 30, lambda: "no step was ever counted")
+    spent = {part: seconds(part) - before[part] for part in before}
+    assert min(spent.values()) > 0
+    assert spent["encode"] + spent["attend"] < spent["step"]
 
 
 def test_a_refused_request_is_counted_by_its_reason(server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +20,7 @@ from kvant.engine.backend import KvantBackend, backend_for
 from kvant.engine.metadata import KvantMetadata
 from kvant.engine.refusals import check
 from kvant.engine.selection import spec_of
+from kvant.engine.timing import TIMES
 from kvant.errors import EngineError
 from kvant.kernels import PagedAttention
 from kvant.kernels.memory import ask_for_huge_pages
@@ -140,8 +142,10 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         if kv_cache is not self.advised:  # once, before the first page is touched
             ask_for_huge_pages(kv_cache)
             self.advised = kv_cache
+        start = perf_counter_ns()
         count = slot_mapping.shape[0]
         self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping)
+        TIMES.encode += perf_counter_ns() - start
 
     def forward(
         self,
@@ -159,6 +163,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         if output_scale is not None or output_block_scale is not None:
             raise EngineError("a Kvant cache does not write quantised attention outputs")
         if attn_metadata is not None:  # None while vLLM warms up
+            start = perf_counter_ns()
             self.paged.attend(
                 kv_cache,
                 query,
@@ -170,6 +175,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
                 softcap=self.softcap,
                 sinks=self.sinks,
             )
+            TIMES.attend += perf_counter_ns() - start
         return output
 
 

@@ -11,13 +11,19 @@ from typing import Any
 import torch
 
 from kvant.engine.plugin import register
+from kvant.engine.timing import TIMES, watch
 
 # Whoever names this class wants our backend: VLLM_PLUGINS must not keep it away.
 register()
 
 
 class WorkerReport:
-    """Adds `kvant_report` to a vLLM worker."""
+    """Adds `kvant_report` and `kvant_times` to a vLLM worker."""
+
+    def kvant_times(self) -> dict[str, float]:
+        """Seconds that steps and our part of them took; counted from the first call on."""
+        watch(self.model_runner)  # type: ignore[attr-defined]
+        return TIMES.seconds()
 
     def kvant_report(self) -> dict[str, Any]:
         """Every attention layer of this rank, as it is: JSON-able, no tensors."""

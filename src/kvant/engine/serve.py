@@ -38,6 +38,7 @@ log = logging.getLogger("kvant.server")
 
 ENGINE_STOP_SECONDS = 10
 WATCH_SECONDS = 1.0
+COUNT_SECONDS = 5.0
 
 
 def run(settings: Settings) -> int:
@@ -96,7 +97,11 @@ class Service:
             engine = await self._started()
             if engine is not None:
                 async with self._running(engine):
-                    await self._until_asked(engine)
+                    counting = asyncio.create_task(self._count_seconds(engine))
+                    try:
+                        await self._until_asked(engine)
+                    finally:
+                        counting.cancel()
 
     @contextlib.asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
@@ -139,6 +144,11 @@ class Service:
                 raise EngineError("the engine has died; its last log lines tell why")
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.asked.wait(), WATCH_SECONDS)
+
+    async def _count_seconds(self, engine: Engine) -> None:
+        while True:  # a worker answers between two steps, however long one takes
+            self._metrics.count_seconds((await engine.client.collective_rpc("kvant_times"))[0])
+            await asyncio.sleep(COUNT_SECONDS)
 
     async def _started(self) -> Engine | None:
         """The engine, or None when a signal came first."""

@@ -24,4 +24,4 @@ def ask_for_huge_pages(pages: Array) -> bool:
         return False
     madvise = ctypes.CDLL(None).madvise
     where = ctypes.c_void_p(start), ctypes.c_size_t(size)
-    return madvise(*where, MADV_HUGEPAGE) == 0 and madvise(*where, MADV_COLLAPSE) == 0
+    return all(madvise(*where, advice) == 0 for advice in (MADV_HUGEPAGE, MADV_COLLAPSE))

@@ -39,6 +39,20 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._seconds = Counter(
+            "kvant_model_seconds_total",
+            "Seconds of the first rank: whole steps, and encoding and attention, which are parts of them.",
+            ["part"],
+            registry=self.registry,
+        )
+        self._counted: dict[str, float] = {}
+
+    def count_seconds(self, totals: dict[str, float]) -> None:
+        """Bring the counters to what a worker says it has used so far."""
+        for part, total in totals.items():
+            self._seconds.labels(part).inc(total - self._counted.get(part, 0.0))
+            self._counted[part] = total
+
     def join(self, registry: CollectorRegistry) -> None:
         """Show this registry (vLLM's) after ours."""
         self._shown.append(registry)

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, on the worker that takes it: the share of our cache is a number, not a guess."""
+"""Where the time of a step goes, on the worker that takes it."""
 
 from __future__ import annotations
 

@@ -94,7 +94,15 @@ def test_a_residual_value_is_refused() -> None:
 
 def test_paths_are_listed_best_first_and_say_why_not() -> None:
     rows = _native.isas()
-    assert [name for name, _, _ in rows] == ["amx", "avx512", "avx512-vnni", "avx-vnni", "avx2", "neon", "generic"]
+    assert [name for name, _, _ in rows] == [
+        "amx",
+        "avx512",
+        "avx512-vnni",
+        "avx-vnni",
+        "avx2",
+        "neon",
+        "generic",
+    ]
     assert rows[-1] == ("generic", True, "")
     assert all(available is (why == "") for _, available, why in rows)
 

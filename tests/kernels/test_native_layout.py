@@ -94,14 +94,22 @@ def test_a_residual_value_is_refused() -> None:
 
 def test_paths_are_listed_best_first_and_say_why_not() -> None:
     rows = _native.isas()
-    assert [name for name, _, _ in rows] == ["amx", "avx512", "avx512-vnni", "avx-vnni", "avx2", "generic"]
+    assert [name for name, _, _ in rows] == [
+        "amx",
+        "avx512",
+        "avx512-vnni",
+        "avx-vnni",
+        "avx2",
+        "neon",
+        "generic",
+    ]
     assert rows[-1] == ("generic", True, "")
     assert all(available is (why == "") for _, available, why in rows)
 
 
 def test_a_path_that_does_not_exist_is_refused() -> None:
     x = np.zeros(64, np.float32)
-    known = "amx, avx512, avx512-vnni, avx-vnni, avx2, generic"
+    known = "amx, avx512, avx512-vnni, avx-vnni, avx2, neon, generic"
     with pytest.raises(ValueError, match=f"'sse9' does not exist; known: {known}"):
         _native.rotate("sse9", x.ctypes.data, x.ctypes.data, 1, 64, x.ctypes.data, False)
 

@@ -1,4 +1,4 @@
-// Whatever the compiler's baseline is: SSE2 on x86-64, NEON on aarch64.
+// Whatever the compiler's baseline is: SSE2 on x86-64, NEON without dot products on aarch64.
 #include "../core/kernels.h"
 
 namespace kvant {

@@ -10,7 +10,7 @@
 namespace kvant {
 namespace {
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(__ARM_FEATURE_DOTPROD)
 #define KVANT_INTEGER_PRODUCTS 1
 
 typedef std::uint8_t ByteV __attribute__((vector_size(kWidth)));
@@ -56,11 +56,14 @@ struct Table {
   ByteV part;
 };
 KVANT_INLINE Table table_of(const std::int8_t* integers, std::uint8_t offset) {
-  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers));
 #if defined(__AVX512F__)
+  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers));
   return {(ByteV)_mm512_broadcast_i32x4(sixteen) + offset};
-#else
+#elif defined(__AVX2__)
+  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers));
   return {(ByteV)_mm256_broadcastsi128_si256(sixteen) + offset};
+#else
+  return {(ByteV)vld1q_s8(integers) + offset};
 #endif
 }
 KVANT_INLINE Bytes lookup(const Table& table, Bytes code) {
@@ -68,10 +71,12 @@ KVANT_INLINE Bytes lookup(const Table& table, Bytes code) {
   code.part[0] = (ByteV)_mm512_permutexvar_epi8((__m512i)code.part[0], (__m512i)table.part);
 #elif defined(__AVX512BW__)
   code.part[0] = (ByteV)_mm512_shuffle_epi8((__m512i)table.part, (__m512i)(code.part[0] & 15));
-#else
+#elif defined(__AVX2__)
   KVANT_PARTS(i) {
     code.part[i] = (ByteV)_mm256_shuffle_epi8((__m256i)table.part, (__m256i)(code.part[i] & 15));
   }
+#else
+  KVANT_PARTS(i) code.part[i] = vqtbl1q_u8(table.part, code.part[i] & 15);
 #endif
   return code;
 }

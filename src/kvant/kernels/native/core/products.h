@@ -12,9 +12,13 @@ namespace {
 
 // Both operands in two terms, q = kBase * high + low. Where the machine only has products that
 // saturate at 16 bits (vpmaddubsw), terms have 7 bits and rows are unsigned: u7 * s8 cannot saturate.
+// They have 7 bits too where both operands are signed (sdot): so a term of a weight is a signed byte.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 constexpr int kTermBits = 8;
 constexpr int kRowOffset = 0;  // added to the terms of queries to make them unsigned
+#elif defined(__ARM_FEATURE_DOTPROD)
+constexpr int kTermBits = 7;
+constexpr int kRowOffset = 0;
 #else
 constexpr int kTermBits = 7;
 constexpr int kRowOffset = 64;
@@ -47,6 +51,9 @@ KVANT_INLINE U16 dot4(U16 sum, U16 planes, U16 row) {
     const __m256i p = (__m256i)planes.part[i], r = (__m256i)row.part[i], s = (__m256i)sum.part[i];
     sum.part[i] = (UintV)(unsigned_planes ? _mm256_dpbusd_avx_epi32(s, p, r) : _mm256_dpbusd_avx_epi32(s, r, p));
   }
+#elif defined(__ARM_FEATURE_DOTPROD)
+  KVANT_PARTS(i)
+    sum.part[i] = (UintV)vdotq_s32((int32x4_t)sum.part[i], (int8x16_t)planes.part[i], (int8x16_t)row.part[i]);
 #else
   KVANT_PARTS(i) {
     const __m256i pairs = _mm256_maddubs_epi16((__m256i)row.part[i], (__m256i)planes.part[i]);

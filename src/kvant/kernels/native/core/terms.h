@@ -13,8 +13,10 @@ KVANT_INLINE U16 nearest(F16 x) {
   KVANT_PARTS(i) {
 #if defined(__AVX512F__)
     r.part[i] = (UintV)_mm512_cvtps_epi32(x.part[i]);
-#else
+#elif defined(__AVX2__)
     r.part[i] = (UintV)_mm256_cvtps_epi32(x.part[i]);
+#else
+    r.part[i] = (UintV)vcvtnq_s32_f32(x.part[i]);
 #endif
   }
   return r;
@@ -24,13 +26,17 @@ KVANT_INLINE U16 nearest(F16 x) {
 KVANT_INLINE void store_low_bytes(std::uint8_t* to, U16 x) {
 #if defined(__AVX512F__)
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)x.part[0]));
-#else
+#elif defined(__AVX2__)
   const __m256i mask = _mm256_set1_epi32(255);
   const __m256i words = _mm256_packus_epi32(_mm256_and_si256((__m256i)x.part[0], mask),
                                             _mm256_and_si256((__m256i)x.part[1], mask));
   const __m256i bytes = _mm256_packus_epi16(words, words);  // 0-3 8-11 in each half: lanes 0,4 hold them
   const __m256i order = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 0, 0, 0, 0));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(order));
+#else
+  const uint16x8_t low = vuzp1q_u16((uint16x8_t)x.part[0], (uint16x8_t)x.part[1]);
+  const uint16x8_t high = vuzp1q_u16((uint16x8_t)x.part[2], (uint16x8_t)x.part[3]);
+  vst1q_u8(to, vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high));
 #endif
 }
 
@@ -39,8 +45,10 @@ KVANT_INLINE U16 max_bits(U16 a, U16 b) {
   KVANT_PARTS(i) {
 #if defined(__AVX512F__)
     a.part[i] = (UintV)_mm512_max_epu32((__m512i)a.part[i], (__m512i)b.part[i]);
-#else
+#elif defined(__AVX2__)
     a.part[i] = (UintV)_mm256_max_epu32((__m256i)a.part[i], (__m256i)b.part[i]);
+#else
+    a.part[i] = vmaxq_u32(a.part[i], b.part[i]);
 #endif
   }
   return a;

@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define KVANT_INLINE inline __attribute__((always_inline))
@@ -140,6 +142,8 @@ KVANT_INLINE F16 fma(F16 a, F16 b, F16 c) {
   c.part[0] = _mm512_fmadd_ps(a.part[0], b.part[0], c.part[0]);
 #elif defined(__FMA__)
   KVANT_PARTS(i) c.part[i] = _mm256_fmadd_ps(a.part[i], b.part[i], c.part[i]);
+#elif defined(__aarch64__)
+  KVANT_PARTS(i) c.part[i] = vfmaq_f32(c.part[i], a.part[i], b.part[i]);
 #else
   KVANT_PARTS(i) c.part[i] = a.part[i] * b.part[i] + c.part[i];
 #endif
@@ -165,6 +169,12 @@ KVANT_INLINE F16 lookup(F16 table, U16 code) {
     const __m256 high = _mm256_permutevar8x32_ps(table.part[1], index);
     r.part[i] = _mm256_blendv_ps(low, high, (__m256)_mm256_slli_epi32(index, 28));
   }
+  return r;
+#elif defined(__aarch64__)
+  uint8x16x4_t bytes;
+  F16 r;
+  KVANT_PARTS(i) bytes.val[i] = (uint8x16_t)table.part[i];
+  KVANT_PARTS(i) r.part[i] = (FloatV)vqtbl4q_u8(bytes, (uint8x16_t)(code.part[i] * 0x04040404u + 0x03020100u));
   return r;
 #else
   float values[16], out[16];

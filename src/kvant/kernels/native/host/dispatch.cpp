@@ -6,6 +6,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace kvant {
@@ -17,17 +20,21 @@ extern const Kernels avx_vnni_kernels;
 extern const Kernels avx512_vnni_kernels;
 extern const Kernels avx512_kernels;
 extern const Kernels amx_kernels;
+#elif defined(__aarch64__)
+extern const Kernels neon_kernels;
 #endif
 
 namespace {
 
+constexpr const char* kNotCompiled = "not compiled for this architecture";
+
+[[maybe_unused]] std::string missing(const std::string& features) {
+  return features.empty() ? "" : "this processor lacks" + features;
+}
+
 #if defined(__x86_64__)
 // __builtin_cpu_supports wants a literal, and asks the operating system (xgetbv) as well as CPUID.
 #define KVANT_LACKS(feature) (__builtin_cpu_supports(feature) ? "" : " " feature)
-
-std::string missing(const std::string& features) {
-  return features.empty() ? "" : "this processor lacks" + features;
-}
 
 // AMX: the processor must have it, and Linux must let this process use the tiles.
 std::string lacks_amx() {
@@ -54,13 +61,19 @@ std::vector<Isa> find() {
           {"avx512-vnni", &avx512_vnni_kernels, missing(avx512_vnni)},
           {"avx-vnni", &avx_vnni_kernels, missing(avx2 + lacks_avx_vnni())},
           {"avx2", &avx2_kernels, missing(avx2)},
+          {"neon", nullptr, kNotCompiled},
           {"generic", &generic_kernels, ""}};
 }
 #else
 std::vector<Isa> find() {
   std::vector<Isa> found;
   for (const char* name : {"amx", "avx512", "avx512-vnni", "avx-vnni", "avx2"})
-    found.push_back({name, nullptr, "not compiled for this architecture"});
+    found.push_back({name, nullptr, kNotCompiled});
+#if defined(__aarch64__)
+  found.push_back({"neon", &neon_kernels, missing(getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? "" : " asimddp")});
+#else
+  found.push_back({"neon", nullptr, kNotCompiled});
+#endif
   found.push_back({"generic", &generic_kernels, ""});
   return found;
 }

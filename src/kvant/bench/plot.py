@@ -36,6 +36,7 @@ def check(file: Path | None) -> None:
 
 def draw(file: Path, panels: Sequence[Panel], title: str, note: str) -> None:
     """Write the figure; `note` tells where it was measured."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     cases = max(len(panel.labels) for panel in panels)
@@ -56,4 +57,5 @@ def draw(file: Path, panels: Sequence[Panel], title: str, note: str) -> None:
     axes[0].legend(fontsize=8, frameon=False, ncols=len(panels[0].series))
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(note, fontsize=7)
-    figure.savefig(file)
+    with rc_context({"svg.fonttype": "none"}):  # text stays text
+        figure.savefig(file)

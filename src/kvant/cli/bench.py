@@ -50,8 +50,8 @@ def attention(
             ratios = "".join(f"{row['ratio'][name]:>12.2f}" for name in AGAINST)
             numbers = f"{row['ns_per_vector']:>12.2f}{row['error']:>9.0e}"
             typer.echo(f"{case!s:<30}{row['format']:<12}{ratios}{numbers}", err=to_stderr)
-    head = describe()
+    where = describe()
     if json_file is not None:
-        result.write(json_file, head | {"rows": found})
+        result.write(json_file, where | {"rows": found})
     if plot is not None:
-        drawing.draw(plot, panels(found), "Kvant's attention, times as fast as", note(head))
+        drawing.draw(plot, panels(found), "Kvant's attention, times as fast as", note(where))

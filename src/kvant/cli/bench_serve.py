@@ -69,9 +69,8 @@ def serve(
     groups, left_out = fit.groups(chosen, plan.model, 1 + len(plan.formats), fit.available_bytes())
     for case, why in left_out:
         typer.echo(f"warning: left out {case}: {why}", err=True)
-    run.check(plan, groups)
     head = describe() | {
-        "settings": run.settings(plan),
+        "settings": run.settings(plan, groups),
         "left_out": [{"case": str(case), "why": why} for case, why in left_out],
     }
     found: list[dict[str, Any]] = []

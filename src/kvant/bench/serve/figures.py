@@ -36,7 +36,7 @@ def of_turn(streams: Sequence[Stream]) -> dict[str, float | None]:
 
 
 def together(streams: Sequence[Stream]) -> list[float]:
-    """Seconds each token took that arrived while all streams decoded; n tokens of one chunk took an nth each."""
+    """Seconds of each token that came while all streams decoded; n tokens of one chunk took an nth each."""
     first, last = _window(streams)
     gaps: list[float] = []
     for stream in streams:
@@ -77,4 +77,4 @@ def ratios(stock: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, float
 def spread(*sides: Mapping[str, Any]) -> float:
     """The largest distance of the quartiles, as a share of the median, of any figure of any side."""
     found = [f for side in sides for f in side.values() if f]
-    return max((f["quartiles"][1] - f["quartiles"][0]) / f["median"] for f in found)
+    return max(float((f["quartiles"][1] - f["quartiles"][0]) / f["median"]) for f in found)

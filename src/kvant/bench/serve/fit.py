@@ -48,7 +48,7 @@ def memory_of(case: Case, model: Model) -> int:
 def groups(
     cases: Iterable[Case], model: Model, servers: int, available: int
 ) -> tuple[list[Group], list[tuple[Case, str]]]:
-    """Groups that fit `available` bytes of RAM beside each other's servers; cases left out, with the reason."""
+    """Groups whose servers fit `available` bytes of RAM together; cases left out, with the reason."""
     fixed: dict[int, list[Case]] = {}
     left_out: list[tuple[Case, str]] = []
     for case in cases:

@@ -17,7 +17,7 @@ from typing import Any
 
 from kvant.bench.serve import figures, sides
 from kvant.bench.serve.cases import BATCHED, Case
-from kvant.bench.serve.client import Broken, turn
+from kvant.bench.serve.client import Broken, Stream, turn
 from kvant.bench.serve.fit import Group
 from kvant.bench.serve.model import Model
 from kvant.bench.serve.server import Server, end_all, free_port
@@ -62,18 +62,15 @@ class Plan:
         return [sides.stock(setup, first), *ours]
 
 
-def check(plan: Plan, groups: Sequence[Group]) -> None:
-    """Refuse what no server could serve, before any is started: `ConfigError`."""
+def settings(plan: Plan, groups: Sequence[Group]) -> dict[str, Any]:
+    """What a result file says of how it was measured; the ports are chosen when the servers start.
+
+    Refuses what no server could serve, before any is started: `ConfigError`.
+    """
     if not plan.formats:
         raise ConfigError("--formats: names no format; int8 or codebook4,int8 do")
     if not groups:
         raise ConfigError("no case is left that this model and machine can serve; the warnings tell why")
-    for group in groups:
-        plan.sides(group, range(1, 2 + len(plan.formats)))
-
-
-def settings(plan: Plan) -> dict[str, Any]:
-    """What a result file says of how it was measured; each row has its servers' command and environment."""
     return {
         "model": plan.model.folder.name,
         "threads_bind": plan.threads_bind,
@@ -82,13 +79,24 @@ def settings(plan: Plan) -> dict[str, Any]:
         "max_num_batched_tokens": BATCHED,
         "prefix_caching": False,
         "ratio": "of medians; above 1: Kvant is better (throughput up, tpot and ttft down)",
+        "servers": [
+            {
+                "cases": [str(case) for case in group.cases],
+                "memory": group.memory,
+                "started": {
+                    side.name: {"command": side.command, "env": side.env}
+                    for side in plan.sides(group, range(8000, 8001 + len(plan.formats)))
+                },
+            }
+            for group in groups
+        ],
     }
 
 
 def rows(plan: Plan, groups: Sequence[Group], say: Say) -> Iterator[dict[str, Any]]:
     """One row for each case and format; all formats of a case share the rounds, and stock vLLM's figures."""
     for group in groups:
-        with serving(plan, group, say) as (servers, started):
+        with serving(plan, group, say) as servers:
             for case in group.cases:
                 turns = measure(plan, case, servers, say)
                 found = {name: figures.summary(some) for name, some in turns.items()}
@@ -102,7 +110,6 @@ def rows(plan: Plan, groups: Sequence[Group], say: Say) -> Iterator[dict[str, An
                         "stock": found[STOCK],
                         "kvant": found[fmt],
                         "ratio": figures.ratios(found[STOCK], found[fmt]),
-                        "servers": {name: started[name] for name in (STOCK, fmt)},
                     }
 
 
@@ -128,14 +135,13 @@ def prompts(case: Case, vocabulary: int, seed: int) -> list[list[int]]:
 
 
 @contextmanager
-def serving(plan: Plan, group: Group, say: Say) -> Iterator[tuple[list[Server], dict[str, Any]]]:
-    """All servers of a group, ready and warm, and how they were started; whatever happens, none is left."""
+def serving(plan: Plan, group: Group, say: Say) -> Iterator[list[Server]]:
+    """All servers of a group, ready and warm; whatever happens, none is left."""
     ports = [free_port() for _ in range(1 + len(plan.formats))]
-    chosen = plan.sides(group, ports)
     servers: list[Server] = []
     with TemporaryDirectory(prefix="kvant-bench-") as folder:
         try:
-            for number, (side, port) in enumerate(zip(chosen, ports, strict=True)):
+            for number, (side, port) in enumerate(zip(plan.sides(group, ports), ports, strict=True)):
                 # One after another: a server that starts measures the memory it finds.
                 before = time.monotonic()
                 servers.append(Server(side, port, Path(folder) / f"{number}.log"))
@@ -144,12 +150,12 @@ def serving(plan: Plan, group: Group, say: Say) -> Iterator[tuple[list[Server], 
             warm = Case(min(64, group.max_model_len - 8), group.max_num_seqs, 8)
             for server in servers:
                 _turn(server, prompts(warm, plan.model.vocabulary, 0), warm.output)
-            yield servers, {side.name: {"command": side.command, "env": side.env} for side in chosen}
+            yield servers
         finally:
             end_all(servers)
 
 
-def _turn(server: Server, sent: list[list[int]], output: int) -> Any:
+def _turn(server: Server, sent: list[list[int]], output: int) -> list[Stream]:
     try:
         return turn(server.url, sent, output)
     except Broken as broken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -15,11 +16,13 @@ from kvant.config import Settings, load
 from kvant.config.kv_cache import KVCache
 from kvant.engine import environment
 from kvant.engine.arguments import command_line
-from kvant.errors import ConfigError, FormatError
+from kvant.errors import ConfigError, KvantError
 
 STOCK = "vllm_bf16"
 SERVED = "bench"
 """The model's name on both servers."""
+
+PLAIN = KVCache()
 
 SECONDS = 86_400
 """A request may take as long as it takes: Kvant's own limit must not end what stock vLLM would finish."""
@@ -103,12 +106,10 @@ def cache_fields(fmt: str) -> dict[str, Any]:
         }
         cache = KVCache.model_validate(fields)
         if (cache.key_format, cache.value_format) == wanted:
-            try:
-                cache.to_spec()
-            except FormatError:
-                continue
-            plain = KVCache()
-            return {name: chosen for name, chosen in fields.items() if chosen != getattr(plain, name)}
+            changed = {name: value for name, value in fields.items() if value != getattr(PLAIN, name)}
+            with contextlib.suppress(KvantError):  # a rule between fields; others may have the name as well
+                load(None, {f"kv_cache.{name}": value for name, value in changed.items()})
+                return changed
     raise ConfigError(
         f"--formats: {fmt!r} is no format of `kvant serve`; int8, codebook4 or int8/codebook4 are"
     )

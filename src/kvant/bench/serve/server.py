@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -36,6 +37,7 @@ class Server:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
 
     def wait(self, seconds: float) -> None:
@@ -80,6 +82,15 @@ class Server:
         except ProcessLookupError:
             return False
         return True
+
+
+_prctl = ctypes.CDLL(None).prctl
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """In the new process: a bench that is killed cannot end its servers, so Linux tells them."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def end_all(servers: Iterable[Server]) -> None:

@@ -108,8 +108,8 @@ def test_what_is_sound_is_not_warned_about(fields):
 
 def test_a_cache_smaller_than_one_request_is_warned_about(read):
     text = "serving: {max_context: 4096}\nkv_cache: {max_cache_blocks: %d}\n"
-    assert "which needs 128" in read(text % 127).warnings[0]
-    assert read(text % 128).warnings == ()
+    assert "which needs 64" in read(text % 63).warnings[0]
+    assert read(text % 64).warnings == ()
 
 
 def test_a_batch_that_cannot_fill_is_warned_about(read):

@@ -8,9 +8,10 @@ from kvant.bench.cases import Case
 from kvant.cache.layout import PageLayout
 from kvant.formats import parse
 from kvant.kernels import Batch, PagedAttention, reference
+from kvant.kernels.memory import ask_for_huge_pages
 from kvant.transforms import Rotation
 
-BLOCK = 32
+BLOCK = 64
 COLD = 256 << 20
 """Bytes that lie between two readings of one page: more than a core's share of any cache."""
 
@@ -36,6 +37,7 @@ class Packed:
         self.count = copies(self.bytes)
         order = torch.randperm(blocks * self.count, dtype=torch.int32).reshape(self.count, case.batch, -1)
         self.pages = torch.zeros(blocks * self.count, layout.page_bytes, dtype=torch.uint8)
+        ask_for_huge_pages(self.pages)  # as the plugin does
         shape = (case.context * case.batch, case.kv_heads, case.head_dim)
         key, value = torch.randn(shape, dtype=torch.bfloat16), torch.randn(shape, dtype=torch.bfloat16)
         position = torch.arange(case.context)

@@ -11,6 +11,11 @@ from kvant.errors import ConfigError, FormatError
 from kvant.formats import KEY_FORMATS, TILE, VALUE_FORMATS, Format, parse
 from kvant.formats.bf16 import BF16
 
+BLOCK_SIZE = 64
+"""Tokens in a page unless told otherwise: pages are read in random order, and larger ones are read faster;
+smaller ones share more of a prefix. Measured on Emerald Rapids, attention takes 1.05 (32 tokens), 1 (64)
+and 0.9 (128) of the time."""
+
 
 @dataclass(frozen=True)
 class CacheSpec:
@@ -20,7 +25,7 @@ class CacheSpec:
     value: Format = VALUE_FORMATS["int8"]
     rotate: bool = True
     seed: int = 0
-    block_size: int = 32
+    block_size: int = BLOCK_SIZE
     skip_layers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,7 +93,7 @@ class CacheSpec:
             value=value,
             rotate=_take(data, "rotate", bool, rotates(key, value)),
             seed=_take(data, "seed", int, 0),
-            block_size=_take(data, "block_size", int, 32),
+            block_size=_take(data, "block_size", int, BLOCK_SIZE),
             skip_layers=tuple(skip),
         )
 

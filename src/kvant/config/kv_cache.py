@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from kvant.cache.spec import CacheSpec, rotates
+from kvant.cache.spec import BLOCK_SIZE, CacheSpec, rotates
 from kvant.config.section import Section, Whole
 from kvant.errors import ConfigError
 from kvant.formats import parse
@@ -63,7 +63,9 @@ class KVCache(Section):
         description="Rotate before storing; null rotates whatever is quantised.",
     )
     rotate_seed: int = Field(default=0, ge=0, le=2**63 - 1, description="Seed of the rotation.")
-    block_size: int = Field(default=32, ge=16, le=1024, multiple_of=16, description="Tokens in a page.")
+    block_size: int = Field(
+        default=BLOCK_SIZE, ge=16, le=1024, multiple_of=16, description="Tokens in a page."
+    )
     max_cache_blocks: int | None = Field(
         default=None,
         ge=2,

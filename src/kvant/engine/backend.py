@@ -14,6 +14,7 @@ import torch
 from vllm.v1.attention.backend import AttentionBackend, AttentionType, MultipleOf
 from vllm.v1.kv_cache_interface import KVCacheLayout
 
+from kvant.cache.spec import BLOCK_SIZE
 from kvant.errors import ConfigError
 from kvant.formats import TILE
 
@@ -40,6 +41,10 @@ class KvantBackend(AttentionBackend):
     @staticmethod
     def get_supported_kernel_block_sizes(kv_cache_spec: object = None) -> list[int | MultipleOf]:
         return [MultipleOf(TILE)]
+
+    @classmethod
+    def get_preferred_block_size(cls, default_block_size: int) -> int:
+        return BLOCK_SIZE
 
     @classmethod
     def get_supported_head_sizes(cls) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 BLOCK = 32
+"""Tokens in a page, as vLLM chooses on a CPU."""
 COLD = 256 << 20
 
 

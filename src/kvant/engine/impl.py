@@ -21,6 +21,7 @@ from kvant.engine.refusals import check
 from kvant.engine.selection import spec_of
 from kvant.errors import EngineError
 from kvant.kernels import PagedAttention
+from kvant.kernels.memory import ask_for_huge_pages
 from kvant.transforms import Rotation
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
     bytes_per_token: float
     """As allocated: what vLLM pads a page with counts."""
     identity: PageIdentity
+    advised: torch.Tensor | None = None
+    """The pages that huge pages were asked for."""
 
     def __init__(
         self,
@@ -134,6 +137,9 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         slot_mapping: torch.Tensor,
     ) -> None:
         """Encode the step's new tokens into their slots (-1 is padding)."""
+        if kv_cache is not self.advised:  # once, before the first page is touched
+            ask_for_huge_pages(kv_cache)
+            self.advised = kv_cache
         count = slot_mapping.shape[0]
         self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping)
 

@@ -14,6 +14,10 @@ def test_names_select_cases():
     assert [(c.context, c.streams, c.memory) for c in found] == [(7500, 8, 0)]
 
 
+def test_a_fixed_memory_is_meant_only_where_it_is_named():
+    assert {c.memory for c in cases.select(cases.full(), "context=7500")} == {0}
+
+
 def test_nothing_selects_all():
     assert cases.select(cases.DEFAULT, "") == cases.DEFAULT
 
@@ -38,7 +42,7 @@ def test_unknown_names_and_values_are_refused(only):
 
 
 def test_an_empty_selection_is_refused():
-    with pytest.raises(ConfigError, match="no case is left after 'streams=5'"):
+    with pytest.raises(ConfigError, match="'streams=5' leaves no case"):
         cases.select(cases.full(), "streams=5")
 
 

@@ -59,16 +59,19 @@ def full() -> tuple[Case, ...]:
 def select(cases: tuple[Case, ...], only: str, output: int | None = None) -> tuple[Case, ...]:
     """The cases that `only` leaves of `cases`: "context=7500,streams=8".
 
-    Context and streams together name a case even where `cases` has none like it. `output` replaces the
-    length of every answer. `ConfigError` names the part that is wrong or leaves nothing.
+    Context and streams together name a case even where `cases` has none like it; a fixed memory is meant
+    only where it is named. `output` replaces the length of every answer. `ConfigError` names the part that
+    is wrong or leaves nothing.
     """
     wanted = dict(_part(part) for part in filter(None, only.split(",")))
+    if wanted:
+        wanted.setdefault("memory", 0)
     found = tuple(c for c in cases if all(getattr(c, name) == value for name, value in wanted.items()))
     if not found and {"context", "streams"} <= wanted.keys():
         own = case(wanted["context"], wanted["streams"])
-        found = (replace(own, memory=wanted.get("memory", 0)),)
+        found = (replace(own, memory=wanted["memory"]),)
     if not found:
-        raise ConfigError(f"--only: no case is left after {only!r}; --full has more cases")
+        raise ConfigError(f"--only: {only!r} leaves no case; context and streams together name any")
     return tuple(replace(c, output=output) for c in found) if output else found
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from kvant.bench.cases import Case
 from kvant.bench.ours import Packed, copies
+from kvant.bench.plot import Panel
 
 Run = Callable[[int], None]
 
@@ -90,3 +91,14 @@ def rows(
             "error": p.error(),
             "ratio": ratio,
         }
+
+
+def panels(found: Sequence[dict[str, Any]]) -> list[Panel]:
+    """The rows as bars: a panel for each contender, a series for each format."""
+    cases = list(dict.fromkeys(str(Case(**row["shape"])) for row in found))
+    by = {(str(Case(**row["shape"])), row["format"]): row["ratio"] for row in found}
+    formats = list(dict.fromkeys(row["format"] for row in found))
+    return [
+        Panel(title, cases, {fmt: [by.get((case, fmt), {}).get(name) for case in cases] for fmt in formats})
+        for name, title in (("vllm_bf16", "vLLM bf16"), ("vllm_fp8", "vLLM fp8"), ("sdpa_bf16", "torch SDPA"))
+    ]

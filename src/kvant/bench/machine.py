@@ -21,6 +21,12 @@ def describe() -> dict[str, Any]:
     return {"device": _processor(), "cores": os.cpu_count(), "commit": _commit(), "versions": versions}
 
 
+def note(described: dict[str, Any]) -> str:
+    """One line of it, for under a plot."""
+    versions = ", ".join(f"{name} {number}" for name, number in described["versions"].items())
+    return f"{described['device']}, {described['cores']} cores; commit {described['commit']}; {versions}"
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

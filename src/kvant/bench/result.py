@@ -1,0 +1,42 @@
+"""Where a result goes: a JSON file that is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kvant.errors import ConfigError
+
+STDOUT = Path("-")
+
+
+def write(file: Path, result: Mapping[str, Any]) -> None:
+    """Write under a temporary name and rename; `-` is stdout. `ConfigError` names a file that cannot be."""
+    text = json.dumps(result, indent=2) + "\n"
+    if file == STDOUT:
+        sys.stdout.write(text)
+        return
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(file)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise ConfigError(f"cannot write --json {file}: {error.strerror}; name a file that can") from error
+
+
+def check(file: Path | None) -> None:
+    """Before hours of measuring: can this file be written at all?"""
+    if file is None or file == STDOUT:
+        return
+    if file.is_dir() or not os.access(file.parent, os.W_OK):
+        raise ConfigError(f"cannot write --json {file}; name a file in a folder that can be written")

@@ -9,11 +9,42 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kvant.errors import EngineError
 
 CLOSE_SECONDS = 3
 MAX_HEADER_BYTES = 65_536
+HEAD_SECONDS = 10
+
+
+class Protocol(H11Protocol):
+    """Closes a connection that does not finish the head of a request within `HEAD_SECONDS`."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._forget()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class Listener(uvicorn.Server):
@@ -26,7 +57,7 @@ class Listener(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 lifespan="off",
-                http="h11",  # the one that bounds headers, which come before any key is checked
+                http=Protocol,  # h11 bounds headers, which come before any key is checked
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 server_header=False,
                 timeout_graceful_shutdown=CLOSE_SECONDS,

@@ -1,8 +1,10 @@
-"""Gemma 3 270M, weights and all, from int8 pages: five layers of six see a window of 512 tokens, heads are 256 wide.
+"""Gemma 3 270M, weights and all, from int8 pages: heads of 256, a window of 512 on 15 of 18 layers.
 
 The prompts follow a rule fixed before anything was measured: four equal steps through the sorted topics of
-Python's help that are long enough, cut to four lengths, of which two are shorter and two longer than the window.
+Python's help that are long enough, cut to four lengths, two of them shorter and two longer than the window.
 The model is not tuned to chat, so it continues the bare texts: 32 greedy tokens, float32, one at a time.
+Run once on the AMX path, tokens in common with stock vLLM were 32, 32, 5 and 32 with int8, and 2, 2, 3 and 9
+with codebook4.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.engine.test_smollm2 import common
 from tests.engines import ENVIRONMENT, build
 
 pytestmark = pytest.mark.slow
@@ -67,7 +70,7 @@ def answers(llm: Any, prompts: list[str]) -> list[list[int]]:
 
 def test_int8_answers_like_stock_vllm(gemma: MakeGemma, prompts: list[str]) -> None:
     stock, int8 = answers(gemma(None), prompts), answers(gemma("int8"), prompts)
-    same = [next((n for n in range(TOKENS) if a[n] != b[n]), TOKENS) for a, b in zip(stock, int8, strict=True)]
+    same = [common(a, b) for a, b in zip(stock, int8, strict=True)]
     assert sum(n == TOKENS for n in same) >= 3, f"tokens in common with stock vLLM: {same} of {TOKENS}"
 
 

@@ -1,12 +1,12 @@
 """How far each format moves a model's predictions, through the real engine, pages and kernels.
 
-    python benchmarks/fidelity.py --json results/fidelity.json
+    python benchmarks/fidelity.py --json benchmarks/results/fidelity.json
 
 Teacher-forced: a text of 2,048 tokens goes through vLLM as one prompt; the last hidden state of every
 position gives the full distribution of the next token. Every format is compared, position by
 position, with the 16-bit control through the same kernels: KL divergence (nats) with its standard
 error over positions, top-1 agreement, and the change of perplexity. Positions before --skip are not
-scored. Each configuration runs in a process of its own.
+scored. Each configuration runs in a process of its own; the file is written anew after each.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 from texts import TEXTS
 
+from kvant.bench.machine import describe
 from kvant.cache import CacheSpec
 from kvant.formats import parse
 
@@ -62,7 +63,8 @@ def main() -> None:
     if args.child:
         child(json.loads(args.child))
         return
-    rows = []
+    result = environment(args)  # of the tree that is measured, not of one edited meanwhile
+    rows = result["rows"]
     for model in args.model or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             for name in (CONTROL, *(f for f in args.format or FORMATS if f != CONTROL)):
@@ -83,20 +85,17 @@ def main() -> None:
                         f"  perplexity {row['dppl']:+.2%}",
                         flush=True,
                     )
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({**environment(), "rows": rows}, indent=1) + "\n")
+                if args.json:
+                    args.json.parent.mkdir(parents=True, exist_ok=True)
+                    args.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def environment() -> dict[str, Any]:
-    """What the numbers were measured with."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    names = ("kvant", "torch", "transformers")
-    return {
-        "device": platform.processor() or platform.machine(),
-        "commit": commit.stdout.strip(),
-        "versions": {name: version(name) for name in names},
-    }
+def environment(args: argparse.Namespace) -> dict[str, Any]:
+    """What the numbers were measured with; their rows are still to come."""
+    result = describe()
+    result["versions"]["transformers"] = version("transformers")
+    result["versions"]["python"] = platform.python_version()  # the texts are Python's own
+    return result | {"tokens": args.tokens, "skip": args.skip, "threads": args.threads, "rows": []}
 
 
 def run(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -163,6 +162,7 @@ def child(job: dict[str, Any]) -> None:
         control = torch.from_numpy(np.load(saved)).to(states.dtype)
         rows.append(
             {"model": job["model"], "format": job["format"], "text": text, "n": len(ids) - 1 - job["skip"],
+             "kernel": layer.get("kernel", "vLLM's own"), "dtype": str(states.dtype).removeprefix("torch."),
              "effective_bits": spec.layout(head_dim, layer["shape"][1]).effective_bits,
              **score(model, control, states, torch.tensor(ids), job["skip"])}
         )  # fmt: skip
@@ -190,6 +190,7 @@ def score(model: Any, control: Any, states: Any, ids: Any, skip: int) -> dict[st
         "kl_se": float(kl.std() / len(kl) ** 0.5),
         "kl_p99": float(kl.quantile(0.99)),
         "top1": float(agree.mean()),
+        "top1_se": float(agree.std() / len(agree) ** 0.5),
         "dppl": float(loss.mean().exp() - 1),
         "dppl_se": float(loss.std() / len(loss) ** 0.5),
     }

@@ -27,7 +27,7 @@ def test_what_a_user_gets_who_says_nothing() -> None:
     assert args.dtype == "bfloat16"
     assert args.max_model_len == -1
     assert args.max_num_seqs == 16
-    assert args.block_size == 32
+    assert args.block_size == 64
     assert args.kv_cache_memory_bytes == 1 << 30
     assert args.num_gpu_blocks_override is None
     assert str(args.attention_backend).endswith("CUSTOM")

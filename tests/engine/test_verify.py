@@ -11,7 +11,9 @@ from kvant.cache import CacheSpec, PageIdentity
 from kvant.engine.verify import judge
 from kvant.errors import EngineError
 
-SPEC = CacheSpec.from_json({"key": "codebook4", "value": "codebook4", "seed": 5, "skip_layers": [0]})
+SPEC = CacheSpec.from_json(
+    {"key": "codebook4", "value": "codebook4", "seed": 5, "skip_layers": [0], "block_size": 32}
+)
 
 
 def layer(index: int, spec: CacheSpec = SPEC) -> dict[str, Any]:

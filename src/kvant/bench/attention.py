@@ -69,7 +69,10 @@ def rows(
     packed = {fmt: Packed(case, fmt, kernel) for fmt in formats}
     runs: dict[str, Run] = {fmt: p.run for fmt, p in packed.items()}
     runs |= {f"read {fmt}": p.read for fmt, p in packed.items()}
-    runs |= {"vllm_bf16": VllmAttention(case, "auto").run, "vllm_fp8": VllmAttention(case, "fp8").run}
+    runs |= {
+        "vllm_bf16": VllmAttention(case, "auto", copies).run,
+        "vllm_fp8": VllmAttention(case, "fp8", copies).run,
+    }
     runs["sdpa_bf16"] = sdpa(case)
     times = measure(runs, threads, seconds)
     median = {name: statistics.median(values) for name, values in times.items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
 BLOCK = 32
 """Tokens in a page, as vLLM chooses on a CPU."""
-COLD = 256 << 20
 
 
 class Shape(Protocol):
@@ -33,7 +33,7 @@ class Shape(Protocol):
 class VllmAttention:
     """The operations as vLLM's CPU backend calls them, with the instruction set it would choose."""
 
-    def __init__(self, case: Shape, kv_cache_dtype: str) -> None:
+    def __init__(self, case: Shape, kv_cache_dtype: str, copies: Callable[[int], int]) -> None:
         from vllm import _custom_ops as ops
         from vllm.platforms import current_platform
         from vllm.v1.attention.backends.cpu_attn import _get_attn_isa
@@ -46,7 +46,7 @@ class VllmAttention:
         element = torch.bfloat16 if kv_cache_dtype == "auto" else torch.uint8
         blocks = -(-case.context // BLOCK) * case.batch
         size = case.vectors * case.head_dim * 2 * element.itemsize
-        self.count = max(2, -(-COLD // size))
+        self.count = copies(size)
         order = torch.randperm(blocks * self.count, dtype=torch.int32).reshape(self.count, case.batch, -1)
         cache = torch.zeros(blocks * self.count, case.kv_heads, 2 * BLOCK, case.head_dim, dtype=element)
         self.key, self.value = cache.chunk(2, dim=2)

@@ -13,9 +13,8 @@ MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
 def ask_for_huge_pages(pages: Array) -> bool:
     """Ask Linux to back `pages` with pages of 2 MiB; whether all of it is now.
 
-    torch has written its zeros before we see them, so memory that is there is moved (about 1 s for each
-    GiB, Linux 6.1 or newer; older ones do it by and by). Measured on Emerald Rapids: attention over 4-bit
-    pages that are not in a cache takes 0.65 of the time.
+    torch has written its zeros before we see them, so memory that is there is moved: about a second for
+    each GiB on Linux 6.1 or newer; older ones do it by and by.
     """
     whole = view("pages", pages)
     start = -(-whole.address // HUGE) * HUGE

@@ -31,3 +31,4 @@ def test_two_ranks_answer_like_one(engine: MakeEngine, models: Models) -> None:
     assert len({layer["digest"] for r in reports for layer in r["layers"]}) == 1
     said = "kvant: key codebook4, value codebook4, 4 of 4 layers, 272 bytes per token (3.76x less"
     assert log.count(said) == 2, "every worker says once what its cache is"
+    assert log.count("kvant: the KV cache lies ") == 2, "and what memory it has"

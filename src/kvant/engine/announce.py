@@ -25,6 +25,14 @@ def announce(context: Mapping[str, Any]) -> None:
         init_logger(LOGGER).info_once(line(layers, total), scope="process")
 
 
+def announce_memory(huge: bool) -> None:
+    """Log, once in every worker, what memory the first cache of a layer lies in."""
+    from vllm.logger import init_logger
+
+    words = "in huge pages" if huge else "not all in huge pages: it is read slower; `kvant doctor` looks why"
+    init_logger(LOGGER).info_once(f"kvant: the KV cache lies {words}", scope="process")
+
+
 def line(layers: list[KvantImpl], total: int) -> str:
     """Formats, layers, bytes and kernel of one rank; `total` counts attention layers of any kind."""
     spec = layers[0].model_spec

@@ -16,6 +16,7 @@ from vllm.v1.attention.backend import AttentionImpl, AttentionType
 from kvant.cache.identity import PageIdentity
 from kvant.cache.layout import PageLayout
 from kvant.cache.spec import CacheSpec
+from kvant.engine.announce import announce_memory
 from kvant.engine.backend import KvantBackend, backend_for
 from kvant.engine.metadata import KvantMetadata
 from kvant.engine.refusals import check
@@ -140,7 +141,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
     ) -> None:
         """Encode the step's new tokens into their slots (-1 is padding)."""
         if kv_cache is not self.advised:  # once, before the first page is touched
-            ask_for_huge_pages(kv_cache)
+            announce_memory(ask_for_huge_pages(kv_cache))
             self.advised = kv_cache
         start = perf_counter_ns()
         count = slot_mapping.shape[0]

@@ -4,6 +4,7 @@ KvantError
 ├── ConfigError     a configuration value is wrong, unknown or contradictory
 ├── FormatError     a storage format was named that does not exist
 ├── GeometryError   a shape (head_dim, block size, heads) that a format or kernel cannot serve
+├── CalibrationError  calibrated transforms are missing, damaged or of another model
 ├── IdentityError   packed pages, rotations or codebooks of two sides do not match
 ├── KernelError     a kernel was asked for something it does not do, or is not there
 ├── ModelError      a model is missing, damaged or cannot be converted
@@ -27,6 +28,10 @@ class FormatError(KvantError):
 
 class GeometryError(KvantError):
     """A shape that a format or kernel cannot serve."""
+
+
+class CalibrationError(KvantError):
+    """Calibrated transforms (or the recipe that names them) are missing, damaged or of another model."""
 
 
 class IdentityError(KvantError):

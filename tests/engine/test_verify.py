@@ -17,8 +17,7 @@ SPEC = CacheSpec.from_json(
 
 
 def layer(index: int, spec: CacheSpec = SPEC) -> dict[str, Any]:
-    kept = index in spec.skip_layers
-    stored = spec.kept() if kept else spec
+    stored = spec.of_layer(index)
     layout = stored.layout(64, 3)
     identity = PageIdentity.of(layout, stored.rotate, stored.seed)
     return {

@@ -94,12 +94,11 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
                 "its mask is made by a backend around ours, and would be lost"
             )
         self.owner = extract_layer_index(self.kv_sharing_target_layer_name or self.layer_name)
+        self.spec = self.model_spec.of_layer(self.owner)
         if self.owner in self.model_spec.skip_layers:
             mixed = len({other.sliding_window for other in layers_of(self._layers).values()}) > 1
-            self.spec = self.model_spec.kept()
             layer.attn_backend = backend_for(self.spec, self.model_spec if mixed else None)
         else:
-            self.spec = self.model_spec
             layer.attn_backend = backend_for(self.spec)
         if self.sinks is not None:
             self.sinks = self.sinks.to(torch.float32).contiguous()

@@ -108,7 +108,7 @@ def _problems(layer: dict[str, Any], spec: CacheSpec | None) -> list[str]:
             f"runs vLLM's {layer['impl']} with a {layer['dtype']} cache instead of packed {spec.name} pages"
         ]
     kept = _kept(layer, spec)
-    expected = spec.kept() if kept else spec
+    expected = spec.of_layer(_owner(layer))
     layout = expected.layout(layer["head_dim"], layer["kv_heads"])
     page = layout.bytes_per_token_head * layer["kv_heads"] * layer["block_size"]
     if kept and layer["page_bytes"] != page:  # in a mixed model it lies in a page as large as the packed ones
@@ -129,8 +129,13 @@ def _problems(layer: dict[str, Any], spec: CacheSpec | None) -> list[str]:
 
 def _kept(layer: dict[str, Any], spec: CacheSpec) -> bool:
     """Whether the configuration, not the worker, says that the layer's pages stay in 16 bits."""
+    return _owner(layer) in spec.skip_layers
+
+
+def _owner(layer: dict[str, Any]) -> int:
+    """Number of the layer whose pages are read; -1 where its name has none."""
     owner = re.search(r"\.(\d+)\.", layer["shares"] or layer["name"])
-    return owner is not None and int(owner[1]) in spec.skip_layers
+    return int(owner[1]) if owner else -1
 
 
 def _bytes_per_token(layer: dict[str, Any]) -> float:

@@ -1,9 +1,10 @@
-"""What is applied to a key or value before it is stored: orthogonal, seeded, with an identity.
+"""What is applied to a key or value before it is stored: seeded rotations, calibrated transforms.
 
 Knows linear algebra only: no formats, no pages, no torch.
 """
 
+from kvant.transforms.calibrated import Calibration, KeyTransform
 from kvant.transforms.hadamard import mix, unmix
 from kvant.transforms.rotation import ROTATION_VERSION, Rotation
 
-__all__ = ["ROTATION_VERSION", "Rotation", "mix", "unmix"]
+__all__ = ["ROTATION_VERSION", "Calibration", "KeyTransform", "Rotation", "mix", "unmix"]

@@ -1,0 +1,163 @@
+"""Calibrated key transforms: y = (k - mean) M for keys, q N for queries, with N M^T = I.
+
+Scores are unchanged but for q . mean, which is the same for every key, so softmax ignores it. `gm`
+(the geometric mean of where keys vary and what queries ask) spreads quantisation noise so that the
+queries of the calibration text see least of it; `diag` is its diagonal shadow. One file holds the
+transforms of all layers of one model; the inverse is computed when it is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvant.errors import CalibrationError
+from kvant.transforms.rotation import rotate
+
+CALIBRATION_VERSION = "calibration-v1"
+
+QUERY_FLOOR = 0.01
+"""What directions no query asked for still count, in units of the mean eigenvalue of W."""
+PRODUCT_FLOOR = 1e-4
+DIAGONAL_FLOOR = 0.05
+
+Matrix = NDArray[np.float64]
+
+
+def gm(key_covariance: Matrix, query_moment: Matrix, signs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """M (D, D) of one KV head from cov(k), E[q q^T] over its query heads, and the signs of its rotation.
+
+    W^(1/2) C W^(1/2) = P L P^T;  M^T = R L^(-1/4) P^T W^(1/2).
+    """
+    w = _floored(query_moment, QUERY_FLOOR)
+    values, vectors = np.linalg.eigh(w)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    spread, axes = np.linalg.eigh(_floored(root @ key_covariance @ root, PRODUCT_FLOOR))
+    return rotate(root @ axes * spread**-0.25, signs.astype(np.float64)).astype(np.float32)
+
+
+def diag(key_covariance: Matrix, query_moment: Matrix, signs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """M (D, D) that only scales channels before the rotation: few tokens are enough to know it."""
+    c = np.diagonal(_floored(key_covariance, DIAGONAL_FLOOR))
+    w = np.diagonal(_floored(query_moment, DIAGONAL_FLOOR))
+    return rotate(np.diag((w / c) ** 0.25), signs.astype(np.float64)).astype(np.float32)
+
+
+def _floored(matrix: Matrix, share: float) -> Matrix:
+    mean = np.trace(matrix) / len(matrix)
+    return matrix + share * (mean if mean > 0 else 1.0) * np.eye(len(matrix))
+
+
+@dataclass(frozen=True)
+class KeyTransform:
+    """The transforms of some KV heads of one layer: mean (H, D), matrix and query (H, D, D), float32."""
+
+    mean: NDArray[np.float32]
+    matrix: NDArray[np.float32]
+
+    @cached_property
+    def query(self) -> NDArray[np.float32]:
+        """N = M^(-T)."""
+        inverse = np.linalg.inv(self.matrix.astype(np.float64))
+        return np.ascontiguousarray(inverse.transpose(0, 2, 1), np.float32)
+
+    def keys(self, key: NDArray[np.floating]) -> NDArray[np.floating]:
+        """(tokens, H, D) to (tokens, H, D), as stored."""
+        stored: NDArray[np.floating] = np.einsum(
+            "thd,hde->the", key - self.mean, self.matrix.astype(key.dtype)
+        )
+        return stored
+
+    def queries(self, query: NDArray[np.floating]) -> NDArray[np.floating]:
+        """(tokens, query heads, D), heads of a group together, to the space of the stored keys."""
+        heads, dim = self.mean.shape
+        grouped = query.reshape(len(query), heads, -1, dim)
+        turned: NDArray[np.floating] = np.einsum("thgd,hde->thge", grouped, self.query.astype(query.dtype))
+        return turned.reshape(query.shape)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Key transforms of every layer of a model (all its KV heads), and where they come from."""
+
+    layers: Mapping[int, KeyTransform]
+    facts: Mapping[str, str]
+
+    def of(self, layer: int, heads: range) -> KeyTransform:
+        """Of one rank's heads; `CalibrationError` when the file does not cover them."""
+        found = self.layers.get(layer)
+        if found is None:
+            raise CalibrationError(f"the calibration covers layers {_spans(self.layers)}, not layer {layer}")
+        if heads.stop > len(found.mean):
+            raise CalibrationError(
+                f"layer {layer}: the calibration covers {len(found.mean)} KV heads, not head {heads.stop - 1}"
+            )
+        return KeyTransform(
+            np.ascontiguousarray(found.mean[heads.start : heads.stop]),
+            np.ascontiguousarray(found.matrix[heads.start : heads.stop]),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file, whole or not at all."""
+        from safetensors.numpy import save
+
+        tensors = {}
+        for layer, one in sorted(self.layers.items()):
+            tensors[f"layers.{layer}.mean"] = np.ascontiguousarray(one.mean, np.float32)
+            tensors[f"layers.{layer}.matrix"] = np.ascontiguousarray(one.matrix, np.float32)
+        raw = save(tensors, {**self.facts, "version": CALIBRATION_VERSION})
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path) -> Calibration:
+        """`CalibrationError` names a file that is missing, damaged, of another version or not finite."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "numpy") as file:
+                facts = dict(file.metadata() or {})
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError) as error:
+            raise CalibrationError(f"{path}: cannot be read: {error}") from error
+        if facts.pop("version", None) != CALIBRATION_VERSION:
+            raise CalibrationError(f"{path}: is no {CALIBRATION_VERSION} file; run `kvant calibrate` again")
+        return cls(dict(_layers(path, tensors)), facts)
+
+
+def _layers(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[int, KeyTransform]]:
+    numbers = {int(name.split(".")[1]) for name in tensors}
+    for layer in sorted(numbers):
+        mean, matrix = (tensors.get(f"layers.{layer}.{part}") for part in ("mean", "matrix"))
+        if mean is None or matrix is None or mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
+            raise CalibrationError(f"{path}: layer {layer} lacks a mean (H, D) and a matrix (H, D, D)")
+        if not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
+            raise CalibrationError(f"{path}: layer {layer} has numbers that are not finite")
+        yield layer, KeyTransform(mean.astype(np.float32), matrix.astype(np.float32))
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, hex."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be read: {error}") from error
+
+
+def _spans(numbers: Mapping[int, object]) -> str:
+    return json.dumps(sorted(numbers)) if numbers else "none"

@@ -31,6 +31,7 @@ REPORT = EngineReport(
     block_size=32,
     tokens=2048,
     kv_bytes=24_330_240,
+    exact_bytes=0,
     ranks=1,
     threads=2,
     kernel="avx512",

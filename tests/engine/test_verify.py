@@ -34,6 +34,8 @@ def layer(index: int, spec: CacheSpec = SPEC) -> dict[str, Any]:
         "block_size": 32,
         "bytes_per_token_head": layout.bytes_per_token_head,
         "window": 0,
+        "exact": [0, 0],
+        "exact_bytes": 0,
         "kernel": "avx512",
         "why_not_better": "",
         "identity": identity.to_json(),

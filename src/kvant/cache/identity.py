@@ -31,12 +31,14 @@ class PageIdentity:
     rotate: bool
     seed: int
     tile_bytes: int
+    calibration: str = ""
+    """SHA-256 of the file of calibrated key transforms; "" is none."""
     layout_version: str = LAYOUT_VERSION
     rotation_version: str = ROTATION_VERSION
     code_versions: str = CODE_VERSIONS
 
     @classmethod
-    def of(cls, layout: PageLayout, rotate: bool, seed: int) -> PageIdentity:
+    def of(cls, layout: PageLayout, rotate: bool, seed: int, calibration: str = "") -> PageIdentity:
         return cls(
             layout.key.name,
             layout.value.name,
@@ -45,6 +47,7 @@ class PageIdentity:
             rotate,
             seed if rotate else 0,
             layout.tile_bytes,
+            calibration,
         )
 
     def to_json(self) -> dict[str, str | int | bool]:

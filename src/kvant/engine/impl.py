@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import torch
 from vllm.config import get_current_vllm_config
 from vllm.distributed import get_tensor_model_parallel_rank
+from vllm.forward_context import get_forward_context
 from vllm.model_executor.layers.attention import Attention
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.v1.attention.backend import AttentionImpl, AttentionType
 
+from kvant.cache.exact import ExactMap
 from kvant.cache.identity import PageIdentity
 from kvant.cache.layout import PageLayout
 from kvant.cache.spec import CacheSpec
@@ -22,10 +26,12 @@ from kvant.engine.metadata import KvantMetadata
 from kvant.engine.refusals import check
 from kvant.engine.selection import spec_of
 from kvant.engine.timing import TIMES
-from kvant.errors import EngineError
+from kvant.errors import CalibrationError, EngineError
 from kvant.kernels import PagedAttention
 from kvant.kernels.memory import ask_for_huge_pages
-from kvant.transforms import Rotation
+from kvant.kernels.paged import exact_layout
+from kvant.transforms import Calibration, Rotation
+from kvant.transforms.calibrated import file_digest
 
 if TYPE_CHECKING:
     from vllm.v1.kv_cache_interface import AttentionSpec
@@ -42,6 +48,8 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
     bytes_per_token: float
     """As allocated: what vLLM pads a page with counts."""
     identity: PageIdentity
+    exact_pages: torch.Tensor | None = None
+    """Its sinks and recent windows in 16 bits, (pages, bytes)."""
     advised: torch.Tensor | None = None
     """The pages that huge pages were asked for."""
 
@@ -122,13 +130,29 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         self.bytes_per_token = kv_cache_spec.page_size_bytes / layout.block_size
         rotate = self.spec.rotate
         rotation = Rotation(self.spec.seed, self.head_size)
+        calibration = calibration_of(self.spec.calibration, self.spec.calibration_digest)
         self.paged = PagedAttention(
             layout,
-            rotation.table(self.owner, self.heads, "key") if rotate else None,
+            rotation.table(self.owner, self.heads, "key") if rotate and not calibration else None,
             rotation.table(self.owner, self.heads, "value") if rotate else None,
+            key_transform=calibration.of(self.owner, self.heads, self.head_size) if calibration else None,
         )
-        self.identity = PageIdentity.of(layout, rotate, self.spec.seed)
+        self.identity = PageIdentity.of(layout, rotate, self.spec.seed, self.spec.calibration_digest)
         return self.paged
+
+    def exact_map(self, max_seqs: int) -> ExactMap | None:
+        """What finds the 16-bit tiles of this layer and of those like it; None where it keeps none."""
+        if not (self.spec.sinks or self.spec.window):
+            return None
+        return ExactMap(self.spec.sinks, self.spec.window, self.paged.layout.block_size, max_seqs)
+
+    def keep(self, count: int) -> None:
+        """Make room for `count` 16-bit tiles, once for the owner of the pages and all who share them."""
+        owner = self._layers[self.kv_sharing_target_layer_name or self.layer_name].impl
+        if owner.exact_pages is None:
+            size = exact_layout(self.paged.layout).page_bytes
+            owner.exact_pages = torch.empty((count, size), dtype=torch.uint8)
+        self.paged.keep(owner.exact_pages)
 
     def do_kv_cache_update(
         self,
@@ -144,7 +168,9 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
             self.advised = kv_cache
         start = perf_counter_ns()
         count = slot_mapping.shape[0]
-        self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping)
+        step = get_forward_context().attn_metadata
+        exact = step[layer.layer_name].exact if isinstance(step, dict) else None
+        self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping, exact)
         TIMES.encode += perf_counter_ns() - start
 
     def forward(
@@ -174,9 +200,21 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
                 window=self.window,
                 softcap=self.softcap,
                 sinks=self.sinks,
+                exact=attn_metadata.exact,
             )
             TIMES.attend += perf_counter_ns() - start
         return output
+
+
+@lru_cache(maxsize=4)
+def calibration_of(path: str, digest: str) -> Calibration | None:
+    """The calibration of a recipe, read once; `CalibrationError` if the file is not the one it names."""
+    if not path:
+        return None
+    found = file_digest(Path(path))
+    if found != digest:
+        raise CalibrationError(f"{path}: SHA-256 is {found}, the recipe names {digest}: calibrate again")
+    return Calibration.load(Path(path))
 
 
 def _global_heads(config: Any, local: int) -> range:

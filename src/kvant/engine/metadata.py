@@ -11,9 +11,10 @@ from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionMetadata, AttentionMetadataBuilder, CommonAttentionMetadata
 
 from kvant.engine.announce import announce
-from kvant.engine.scratch import Scratch
+from kvant.engine.scratch import Scratch, Staging
 from kvant.errors import EngineError
-from kvant.kernels import Batch
+from kvant.kernels import Batch, Exact
+from kvant.kernels.paged import exact_layout
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -25,6 +26,7 @@ class KvantMetadata(AttentionMetadata):
     """One step's batch for one group of layers, and the scratch that start-up reserved."""
 
     batch: Batch
+    exact: Exact | None
     scratch: torch.Tensor
     num_actual_tokens: int
 
@@ -41,7 +43,8 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
     ) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
         scheduler = vllm_config.scheduler_config
-        for layer in get_layers_from_vllm_config(vllm_config, Attention, layer_names).values():
+        layers = list(get_layers_from_vllm_config(vllm_config, Attention, layer_names).values())
+        for layer in layers:
             paged = layer.impl.prepare(kv_cache_spec)
             Scratch.reserve(
                 paged.workspace_bytes(
@@ -51,6 +54,12 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
                     scheduler.max_num_seqs,
                 )
             )
+        self._exact = layer.impl.exact_map(scheduler.max_num_seqs)
+        if self._exact is not None:
+            self._page_bytes = exact_layout(layer.impl.paged.layout).page_bytes
+            Staging.reserve(self._exact.staged(scheduler.max_num_batched_tokens) * self._page_bytes)
+            for layer in layers:
+                layer.impl.keep(self._exact.kept)
         announce(vllm_config.compilation_config.static_forward_context)
 
     def build(
@@ -64,4 +73,14 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
             common.query_start_loc[: common.num_reqs + 1],
             common.seq_lens[: common.num_reqs],
         )
-        return KvantMetadata(batch, Scratch.get(), common.num_actual_tokens)
+        return KvantMetadata(batch, self._exact_of(common), Scratch.get(), common.num_actual_tokens)
+
+    def _exact_of(self, common: CommonAttentionMetadata) -> Exact | None:
+        if self._exact is None:
+            return None
+        step = self._exact.step(
+            common.block_table_tensor.numpy(),
+            common.query_start_loc_cpu[: common.num_reqs + 1].tolist(),
+            common.seq_lens[: common.num_reqs].tolist(),
+        )
+        return Exact(step, Staging.get(), self._page_bytes, self._exact.kept)

@@ -67,6 +67,8 @@ def _layer(name: str, layer: Any) -> dict[str, Any]:
             "block_size": layout.block_size,
             "bytes_per_token_head": layout.bytes_per_token_head,
             "window": impl.window,
+            "exact": [impl.spec.sinks, impl.spec.window] if impl.paged.keeps else [0, 0],
+            "exact_bytes": 0 if impl.exact_pages is None else impl.exact_pages.nbytes,
             "kernel": impl.paged.kernel.name,
             "why_not_better": impl.paged.why_not_better,
             "identity": impl.identity.to_json(),

@@ -19,3 +19,7 @@ class Scratch:
     @classmethod
     def get(cls) -> torch.Tensor:
         return cls._buffer
+
+
+class Staging(Scratch):
+    """The 16-bit tiles of one step that no later step reads: each layer's in turn."""

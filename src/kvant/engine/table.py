@@ -30,7 +30,12 @@ def rows(
         (
             "capacity",
             f"{report.num_blocks:,} blocks of {report.block_size} tokens, {report.tokens:,} tokens, "
-            f"{report.kv_bytes / 2**30:.2f} GiB",
+            f"{report.kv_bytes / 2**30:.2f} GiB"
+            + (
+                f"; sinks and windows in 16 bits: {report.exact_bytes / 2**20:.0f} MiB"
+                if report.exact_bytes
+                else ""
+            ),
         ),
         ("longest request", f"{max_context:,} tokens, prompt and answer"),
         (

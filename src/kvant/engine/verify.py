@@ -40,6 +40,8 @@ class EngineReport:
     block_size: int
     tokens: int
     kv_bytes: int
+    exact_bytes: int
+    """Of the 16-bit copies of sinks and recent windows, beside the pages."""
     ranks: int
     threads: int
     kernel: str
@@ -91,6 +93,7 @@ def judge(
         block_size=block_size,
         tokens=tokens,
         kv_bytes=sum(worker["kv_bytes"] for worker in workers),
+        exact_bytes=sum(layer.get("exact_bytes", 0) for worker in workers for layer in worker["layers"]),
         ranks=len(workers),
         threads=workers[0]["threads"],
         kernel=first.get("kernel", "vllm"),
@@ -121,6 +124,8 @@ def _problems(layer: dict[str, Any], spec: CacheSpec | None) -> list[str]:
         "KV heads": (layer["shape"][1], layer["kv_heads"]),
         "bytes of a page": (layer["page_bytes"], page),
         "tokens per page": (layer["shape"][2], layer["block_size"]),
+        "calibration": (layer["identity"]["calibration"], expected.calibration_digest),
+        "tokens kept in 16 bits": (layer["exact"], [expected.sinks, expected.window]),
         "rotation": (layer["identity"]["rotate"], expected.rotate),
         "rotation seed": (layer["identity"]["seed"], expected.seed if expected.rotate else 0),
     }

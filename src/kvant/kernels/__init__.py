@@ -5,7 +5,7 @@ and why not a better one; `reference` is the readable numpy form that the tests 
 """
 
 from kvant.kernels.arrays import Array
-from kvant.kernels.paged import Batch, PagedAttention
+from kvant.kernels.paged import Batch, Exact, PagedAttention
 from kvant.kernels.table import Kernel, available, select
 
-__all__ = ["Array", "Batch", "Kernel", "PagedAttention", "available", "select"]
+__all__ = ["Array", "Batch", "Exact", "Kernel", "PagedAttention", "available", "select"]

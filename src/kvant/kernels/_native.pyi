@@ -45,6 +45,14 @@ def encode(
     num_tokens: int,
     key_signs: int,
     value_signs: int,
+    key_mean: int = 0,
+    key_matrix: int = 0,
+    exact: Layout | None = None,
+    kept: int = 0,
+    num_kept: int = 0,
+    staged: int = 0,
+    num_staged: int = 0,
+    exact_pages: int = 0,
 ) -> None: ...
 def attend(
     isa: str,
@@ -72,6 +80,19 @@ def attend(
     workspace: int,
     workspace_bytes: int,
     precise: bool = False,
+    key_query: int = 0,
+    exact: Layout | None = None,
+    kept: int = 0,
+    num_kept: int = 0,
+    staged: int = 0,
+    num_staged: int = 0,
+    exact_window: int = 0,
+    exact_tiles: int = 0,
+    exact_stride: int = 0,
+    exact_first: int = 0,
+    exact_from: int = 0,
+    exact_sinks: int = 0,
+    sink_tiles: int = 0,
 ) -> None: ...
 def workspace_bytes(
     layout: Layout, num_q_heads: int, max_tokens: int, max_seq_len: int, max_seqs: int

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvant.errors import KernelError
+from kvant.formats import KEY_FORMATS, TILE, VALUE_FORMATS
 from kvant.formats.codebook import TABLES, Codebook
 from kvant.formats.integer import Integer
 from kvant.formats.jl import Residual, sketch_signs, unbiasing
@@ -17,9 +19,11 @@ from kvant.kernels.arrays import FLOATS, Array, contiguous, token_stride, view
 from kvant.kernels.table import select
 
 if TYPE_CHECKING:
+    from kvant.cache.exact import ExactStep
     from kvant.cache.layout import PageLayout
     from kvant.formats import Format
     from kvant.kernels import _native
+    from kvant.transforms import KeyTransform
 
 
 class Batch:
@@ -50,11 +54,33 @@ class Batch:
         self._arrays = (block_table, query_start, seq_lens)  # kept alive: the kernels hold addresses
 
 
+class Exact:
+    """Where one step's 16-bit tiles lie, checked once for all layers.
+
+    `staged` is uint8 memory for the pages of this step alone, each of `page_bytes` (`exact_layout`).
+    """
+
+    __slots__ = ("_arrays", "kept", "page_bytes", "seqs", "staged", "tables", "token_pages", "tokens")
+
+    def __init__(self, step: ExactStep, staged: Array, page_bytes: int, kept: int) -> None:
+        self.seqs, columns = step.tiles.shape
+        self.tokens, self.kept, self.page_bytes = len(step.token_pages), kept, page_bytes
+        self.staged = contiguous("staged", staged, "uint8", (None,)), staged.shape[0] // page_bytes
+        self.tables = (
+            step.window, contiguous("tiles", step.tiles, "int32", (self.seqs, columns)), columns,
+            *(contiguous(n, getattr(step, n), "int32", (self.seqs,)) for n in ("first", "start", "sinks")),
+            step.sink_tiles,
+        )  # fmt: skip
+        self.token_pages = contiguous("token_pages", step.token_pages, "int32", (self.tokens,))
+        self._arrays = (step, staged)  # kept alive: the kernels hold addresses
+
+
 class PagedAttention:
     """Encode into and attend over pages of one layout.
 
     `key_signs` and `value_signs` are float32 (KV heads, head_dim), the diagonal of each head's
-    rotation (`transforms.Rotation.table`), or None for no rotation. Shapes and types are checked on
+    rotation (`transforms.Rotation.table`), or None for no rotation; `key_transform` is a calibrated
+    transform of keys and queries, which contains the rotation. Shapes and types are checked on
     every call and named in the error; the kernels themselves never allocate. By default integer codes
     are multiplied as integers (queries and weights in two 8-bit terms); `precise` decodes to floats.
     """
@@ -66,7 +92,10 @@ class PagedAttention:
         value_signs: NDArray[np.float32] | None = None,
         kernel: str = "auto",
         precise: bool = False,
+        key_transform: KeyTransform | None = None,
     ) -> None:
+        if key_signs is not None and key_transform is not None:
+            raise KernelError("key_signs: a calibrated transform contains the rotation; give one of both")
         self.layout = layout
         self.precise = precise
         self.kernel, self.why_not_better = select(kernel)
@@ -83,15 +112,38 @@ class PagedAttention:
         self._value_signs = (
             0 if value_signs is None else contiguous("value_signs", value_signs, "float32", shape)
         )
+        self._transform = key_transform
+        self._mean = self._matrix = self._query = 0
+        if key_transform is not None:
+            square = (*shape, layout.head_dim)
+            self._mean = contiguous("mean", key_transform.mean, "float32", shape)
+            self._matrix = contiguous("matrix", key_transform.matrix, "float32", square)
+            self._query = contiguous("query", key_transform.query, "float32", square)
+        self._exact = exact_layout(layout)
+        self._kept: Array = None
+        self._kept_address = 0
+
+    def keep(self, pages: Array) -> None:
+        """Use uint8 (pages, `exact_layout(...).page_bytes`) for the 16-bit tiles that outlive a step."""
+        self._kept_address = contiguous("kept", pages, "uint8", (None, self._exact.page_bytes))
+        self._kept = pages
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has memory for 16-bit tiles."""
+        return self._kept is not None
 
     def workspace_bytes(self, num_q_heads: int, max_tokens: int, max_seq_len: int, max_seqs: int) -> int:
         """Scratch that any `attend` within these limits needs at most."""
         size: int = self._native.workspace_bytes(self._layout, num_q_heads, max_tokens, max_seq_len, max_seqs)
         return size
 
-    def encode(self, pages: Array, key: Array, value: Array, slots: Array) -> None:
+    def encode(
+        self, pages: Array, key: Array, value: Array, slots: Array, exact: Exact | None = None
+    ) -> None:
         """Write keys and values (tokens, KV heads, D) at `slots` int64 (tokens,); -1 is skipped.
 
+        With `exact` the tokens that its step names are also written to their 16-bit tiles.
         pages: uint8 (blocks, ...), the bytes of a page contiguous; pages may lie apart.
         """
         k, v = view("key", key), view("value", value)
@@ -107,6 +159,7 @@ class PagedAttention:
         self._native.encode(
             self.kernel.name, self._layout, address, blocks, page_stride, k.address, v.address,
             key_stride, value_stride, kind, where, count, self._key_signs, self._value_signs,
+            self._mean, self._matrix, *self._exact_pages(exact, count),
         )  # fmt: skip
 
     def attend(
@@ -121,12 +174,14 @@ class PagedAttention:
         window: int = 0,
         softcap: float = 0.0,
         sinks: Array | None = None,
+        exact: Exact | None = None,
     ) -> None:
         """Attention of queries (tokens, query heads, D) into `out`, same shape and type.
 
         Row i of a sequence sits at position seq_len - query_len + i and reads every position up to its
         own (within `window` if not 0) from the pages. `sinks` float32 (query heads,) are logits that
-        only enter the softmax denominator; `softcap` bounds the scores (0 = off).
+        only enter the softmax denominator; `softcap` bounds the scores (0 = off). With `exact` the first
+        and the most recent positions are read from their 16-bit tiles.
         """
         q = view("query", query)
         kind = self._float("query", q.dtype)
@@ -142,6 +197,8 @@ class PagedAttention:
             raise KernelError(
                 f"query_start ends at {batch.tokens}, but query has {q.shape[0]} rows and out {o.shape[0]}"
             )
+        if exact is not None and exact.seqs != batch.seqs:
+            raise KernelError(f"exact: made for {exact.seqs} sequences, the batch has {batch.seqs}")
         address, blocks, page_stride = self._pages(pages)
         scratch = view("workspace", workspace)
         self._native.attend(
@@ -149,7 +206,8 @@ class PagedAttention:
             q.address, query_stride, o.address, out_stride, kind, batch.table, batch.table_stride,
             batch.starts, batch.lengths, batch.seqs, num_q_heads, float(scale), int(window), float(softcap),
             0 if sinks is None else contiguous("sinks", sinks, "float32", (num_q_heads,)),
-            self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise,
+            self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise, self._query,
+            *(self._exact_memory(exact) + exact.tables if exact is not None else ()),
         )  # fmt: skip
 
     def read(self, pages: Array, order: Array) -> int:
@@ -162,6 +220,24 @@ class PagedAttention:
             self.kernel.name, address, page_stride, self._page_bytes, where, order.shape[0]
         )
         return found
+
+    def _exact_pages(self, exact: Exact | None, count: int) -> tuple[Any, ...]:
+        if exact is None:
+            return ()
+        if exact.tokens < count:
+            raise KernelError(f"exact: made for {exact.tokens} tokens, key has {count}")
+        return (*self._exact_memory(exact), exact.token_pages)
+
+    def _exact_memory(self, exact: Exact) -> tuple[Any, ...]:
+        if (
+            self._kept is None
+            or self._kept.shape[0] < exact.kept
+            or self._exact.page_bytes != exact.page_bytes
+        ):
+            raise KernelError(
+                f"exact: made for {exact.kept} kept pages of {exact.page_bytes} bytes; name them with `keep`"
+            )
+        return (native_layout(self._exact), self._kept_address, exact.kept, *exact.staged)
 
     def _pages(self, pages: Array) -> tuple[int, int, int]:
         """Address, number of pages, and bytes between them (vLLM pads pages of some hybrid models)."""
@@ -185,6 +261,12 @@ class PagedAttention:
         if dtype not in FLOATS:
             raise KernelError(f"{name}: element type {dtype} is not one of {', '.join(FLOATS)}")
         return FLOATS[dtype]
+
+
+@lru_cache(maxsize=64)
+def exact_layout(layout: PageLayout) -> PageLayout:
+    """Pages of one tile in 16 bits, of the same heads."""
+    return replace(layout, key=KEY_FORMATS["bf16"], value=VALUE_FORMATS["bf16"], block_size=TILE)
 
 
 @lru_cache(maxsize=64)

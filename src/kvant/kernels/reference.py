@@ -5,15 +5,38 @@ Same contract as `PagedAttention`; what every native path is tested against.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kvant.cache.layout import PageLayout
 from kvant.formats import TILE
 from kvant.formats.base import Bytes, Vectors
+from kvant.transforms import KeyTransform
 from kvant.transforms.rotation import rotate, unrotate
 
 Signs = NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class ExactTokens:
+    """What is read in 16 bits: of each sequence its vectors as stored, (positions, KV heads, D).
+
+    A query at p reads j so where j < sinks[i], or j > p - window and j >= start[i].
+    """
+
+    keys: Sequence[Vectors]
+    values: Sequence[Vectors]
+    sinks: Sequence[int]
+    start: Sequence[int]
+    window: int
+
+    def mask(self, seq: int, position: int) -> NDArray[np.bool_]:
+        """Of the positions 0..position, those read in 16 bits."""
+        j = np.arange(position + 1)
+        return (j < self.sinks[seq]) | ((j > position - self.window) & (j >= self.start[seq]))
 
 
 def encode(
@@ -24,8 +47,10 @@ def encode(
     slots: NDArray[np.int64],
     key_signs: Signs = None,
     value_signs: Signs = None,
+    key_transform: KeyTransform | None = None,
 ) -> None:
     """Write keys and values (tokens, KV heads, D) into pages (blocks, page_bytes) at `slots` (-1 = skip)."""
+    key = key if key_transform is None else key_transform.keys(key.astype(np.float32))
     for side, vectors, signs in (("key", key, key_signs), ("value", value, value_signs)):
         stored = vectors if signs is None else rotate(vectors.astype(np.float32), signs)
         for token, slot in enumerate(slots):
@@ -67,9 +92,12 @@ def attend(
     sinks: NDArray[np.float32] | None = None,
     key_signs: Signs = None,
     value_signs: Signs = None,
+    key_transform: KeyTransform | None = None,
+    exact: ExactTokens | None = None,
 ) -> NDArray[np.float64]:
     """Attention output (tokens, query heads, D); row i of a sequence reads all positions up to its own."""
     out = np.zeros(query.shape)
+    query = query if key_transform is None else key_transform.queries(query.astype(np.float64))
     group = query.shape[1] // layout.num_kv_heads
     for seq, length in enumerate(seq_lens):
         rows = range(int(query_start[seq]), int(query_start[seq + 1]))
@@ -82,13 +110,21 @@ def attend(
                 for h in range(head * group, (head + 1) * group):
                     q = query[row, h].astype(np.float64)
                     q = q if key_signs is None else rotate(q, key_signs[head])
-                    scores = keys[low - first : position + 1 - first] @ q * scale
+                    k, v = (
+                        keys[low - first : position + 1 - first],
+                        values[low - first : position + 1 - first],
+                    )
+                    if exact is not None:
+                        plain = exact.mask(seq, position)[low:, None]
+                        k = np.where(plain, exact.keys[seq][low : position + 1, head], k)
+                        v = np.where(plain, exact.values[seq][low : position + 1, head], v)
+                    scores = k @ q * scale
                     if softcap:
                         scores = softcap * np.tanh(scores / softcap)
                     top = max(scores.max(), sinks[h] if sinks is not None else -np.inf)
                     weights = np.exp(scores - top)
                     total = weights.sum() + (np.exp(sinks[h] - top) if sinks is not None else 0)
-                    o = weights @ values[low - first : position + 1 - first] / total
+                    o = weights @ v / total
                     out[row, h] = o if value_signs is None else unrotate(o, value_signs[head])
     return out
 

@@ -91,7 +91,7 @@ class Calibration:
     layers: Mapping[int, KeyTransform]
     facts: Mapping[str, str]
 
-    def of(self, layer: int, heads: range) -> KeyTransform:
+    def of(self, layer: int, heads: range, head_dim: int) -> KeyTransform:
         """Of one rank's heads; `CalibrationError` when the file does not cover them."""
         found = self.layers.get(layer)
         if found is None:
@@ -99,6 +99,10 @@ class Calibration:
         if heads.stop > len(found.mean):
             raise CalibrationError(
                 f"layer {layer}: the calibration covers {len(found.mean)} KV heads, not head {heads.stop - 1}"
+            )
+        if found.mean.shape[1] != head_dim:
+            raise CalibrationError(
+                f"layer {layer}: calibrated for head_dim {found.mean.shape[1]}, the model's is {head_dim}"
             )
         return KeyTransform(
             np.ascontiguousarray(found.mean[heads.start : heads.stop]),

@@ -3,12 +3,16 @@
 // Context is cut at absolute multiples of kStretch (one softmax step) and of kRange (one partial
 // state), and every sum runs in the order of dims or tokens. So the result of a row depends on
 // nothing but the row: not on its block, the batch, the chunk it came in or the number of threads.
+//
+// Within a stretch come the sinks and then the recent window, both read from 16-bit tiles by float
+// products, around the tokens between them, which are read from their codes.
 #pragma once
 
 #include <array>
 
 #include "calls.h"
 #include "convert.h"
+#include "dense.h"
 #include "formats.h"
 #include "rotation.h"
 #include "softmax.h"
@@ -18,10 +22,16 @@
 namespace kvant {
 namespace {
 
+// Positions each row reads in one way; neither end ever falls from row to row. Empty if to <= from.
+struct Reach {
+  int from[kRows], to[kRows];
+};
+
 // The rows of one item, and its scratch.
 struct Block {
   int head, first, count;      // rows of the KV head: token first / group, head first % group
-  int from[kRows], to[kRows];  // positions each row reads; neither ever falls from row to row
+  int oldest, end;             // positions that any row reads
+  Reach sinks, codes, recent;  // and how: the first and the last in 16 bits
   float *queries, *scores, *states, *totals, *room;
   bool integer_key, integer_value;  // products of the codes themselves
   bool tiles;                       // and those on a matrix unit
@@ -36,11 +46,7 @@ struct Block {
 
   Block(const AttendCall& call, const Sequence& seq, int kv_head, int block, float* scratch)
       : head(kv_head), first(block * kRows), count(seq.rows - first < kRows ? seq.rows - first : kRows) {
-    for (int r = 0; r < count; ++r) {
-      const int position = seq.position + (first + r) / call.group;
-      to[r] = position + 1;
-      from[r] = call.window > 0 && to[r] > call.window ? to[r] - call.window : 0;
-    }
+    set_reach(call, seq);
     const int stride = state_floats(*call.layout);
     queries = scratch;
     scores = queries + kRows * call.layout->query_width();
@@ -60,6 +66,29 @@ struct Block {
     key_offset = tiles ? 0 : kKeyOffset;
 #endif
   }
+
+  void set_reach(const AttendCall& call, const Sequence& seq) {
+    const bool exact = call.exact.layout;
+    const int leading = exact ? call.exact_sinks[seq.index] : 0;
+    const int present = exact ? call.exact_from[seq.index] : 0;
+    for (int r = 0; r < count; ++r) {
+      const int to = seq.position + (first + r) / call.group + 1;
+      const int from = call.window > 0 && to > call.window ? to - call.window : 0;
+      const int after = from > leading ? from : leading;
+      int near = exact ? to - call.exact_window : to;
+      if (near < present) near = present;
+      if (near < after) near = after;
+      if (near > to) near = to;
+      sinks.from[r] = from;
+      sinks.to[r] = leading < to ? leading : to;
+      codes.from[r] = after;
+      codes.to[r] = near;
+      recent.from[r] = near;
+      recent.to[r] = to;
+    }
+    oldest = sinks.from[0];
+    end = recent.to[count - 1];
+  }
 };
 
 // Element offset of a row in `query` or `out`.
@@ -74,9 +103,17 @@ inline void load_queries(const AttendCall& call, const Sequence& seq, Block& blo
   const Layout& layout = *call.layout;
   const Codec& key = codec_of(layout.key);
   const int head_dim = layout.head_dim;
+  if (call.key_query) {
+    float* raw = block.states;  // free as yet
+    for (int r = 0; r < block.count; ++r)
+      load_row(call.query, call.type, row_offset(call, seq, block, r, call.query_stride), head_dim, raw + r * head_dim);
+    multiply_matrix(call.key_query + static_cast<std::int64_t>(block.head) * head_dim * head_dim, head_dim, raw,
+                    block.count, block.queries, layout.query_width());
+  }
   for (int r = 0; r < block.count; ++r) {
     float* q = block.queries + r * layout.query_width();
-    load_row(call.query, call.type, row_offset(call, seq, block, r, call.query_stride), head_dim, q);
+    if (!call.key_query)
+      load_row(call.query, call.type, row_offset(call, seq, block, r, call.query_stride), head_dim, q);
     if (call.key_signs) rotate(layout.mixing, q, call.key_signs + block.head * head_dim);
     for (int d = 0; d < head_dim; d += 16) store(q + d, load(q + d) * splat(call.scale * kLog2e));
     if (key.prepare) key.prepare(layout, layout.key, q);
@@ -90,15 +127,15 @@ inline void load_queries(const AttendCall& call, const Sequence& seq, Block& blo
 }
 
 // The part of a row's tokens that lies in [start, start + size), relative to start; empty if to <= from.
-KVANT_INLINE Run part_of(const Block& block, int row, int start, int size) {
-  const int from = block.from[row] - start, to = block.to[row] - start;
+KVANT_INLINE Run part_of(const Reach& reach, int row, int start, int size) {
+  const int from = reach.from[row] - start, to = reach.to[row] - start;
   return {row, row + 1, from > 0 ? from : 0, to < size ? to : size};
 }
 
-// Rows [a, b) read some token of [start, start + size).
-KVANT_INLINE void active_rows(const Block& block, int start, int size, int& a, int& b) {
-  while (a < b && block.to[a] <= start) ++a;
-  while (b > a && block.from[b - 1] >= start + size) --b;
+// Rows before a and from b on read no token of [start, start + size).
+KVANT_INLINE void active_rows(const Reach& reach, int start, int size, int& a, int& b) {
+  while (a < b && (reach.to[a] <= start || reach.to[a] <= reach.from[a])) ++a;
+  while (b > a && (reach.from[b - 1] >= start + size || reach.to[b - 1] <= reach.from[b - 1])) --b;
 }
 
 // Addresses of the tiles from `position` on, as many as start before `end`.
@@ -123,12 +160,24 @@ inline int find_tiles(const AttendCall& call, const Sequence& seq, int head, int
 
 constexpr int kStretchTiles = kStretch / kTile;
 
-// The part of one stretch that some row of the block reads.
+// The part of one stretch that some row of the block reads, one way.
 struct Stretch {
+  const Layout& layout;
+  const Reach& reach;
   int start, first, last;           // position, and rows
   int low, high;                    // tokens from start, low at a tile's border
   const std::uint8_t* const* tiles;  // from start on
   int num_tiles;                    // known at `tiles`: those of this stretch and of the next
+
+  // False if there is none.
+  bool narrow(int rows) {
+    first = 0, last = rows;
+    active_rows(reach, start, kStretch, first, last);
+    if (first == last) return false;
+    low = part_of(reach, first, start, kStretch).from / kTile * kTile;
+    high = part_of(reach, last - 1, start, kStretch).to;
+    return true;
+  }
 
   // Asks for a part of the tile a stretch later. To the second level: the first one holds planes.
   KVANT_INLINE void prefetch(int t, int from, int to) const {
@@ -204,7 +253,11 @@ inline void weigh_integers(const AttendCall& call, Block& block, const Stretch& 
   }
   prepare_values(block.numbers);
   for_scores(call, block, s, [&](int r, auto scores) {
-    const Run part = part_of(block, r, s.start, kStretch);
+    const Run part = part_of(s.reach, r, s.start, kStretch);
+    if (part.to <= part.from) {
+      block.worth[r] = {1, 0, 0};
+      return;
+    }
     block.worth[r] = (layout.value.asymmetric ? weigh_row<true, decltype(scores)> : weigh_row<false, decltype(scores)>)(
         scores, part.from, part.to, call.softcap * kLog2e, block.numbers, states + r * stride,
         block.weight_terms + 2 * r * kStretch);
@@ -222,48 +275,44 @@ inline void weigh_integers(const AttendCall& call, Block& block, const Stretch& 
 #endif
 
 inline void score_floats(const AttendCall& call, Block& block, const Stretch& s) {
-  const Layout& layout = *call.layout;
+  const int stride = call.layout->query_width();
   for (int t = s.low; t < s.high; t += kTile) {
     int a = s.first, b = s.last;
-    active_rows(block, s.start + t, kTile, a, b);
-    codec_of(layout.key).scores(layout, s.tiles[t / kTile],
-                                block.queries + a * layout.query_width(), b - a,
-                                block.scores + a * kStretch + t, block.room);
+    active_rows(s.reach, s.start + t, kTile, a, b);
+    codec_of(s.layout.key).scores(s.layout, s.tiles[t / kTile], block.queries + a * stride, stride, b - a,
+                                  block.scores + a * kStretch + t, block.room);
   }
 }
 
 inline void weigh_floats(const AttendCall& call, Block& block, const Stretch& s, float* states, int stride) {
-  const Layout& layout = *call.layout;
   for (int r = s.first; r < s.last; ++r) {
-    const Run part = part_of(block, r, s.start, kStretch);
-    softmax_stretch(block.scores + r * kStretch, part.from, part.to, call.softcap * kLog2e, states + r * stride,
-                    layout.head_dim);
+    const Run part = part_of(s.reach, r, s.start, kStretch);
+    if (part.to > part.from)
+      softmax_stretch(block.scores + r * kStretch, part.from, part.to, call.softcap * kLog2e, states + r * stride,
+                      s.layout.head_dim);
   }
   for (int t = s.low; t < s.high; t += kTile) {
     int a = s.first, b = s.last, num_runs = 0;
-    active_rows(block, s.start + t, kTile, a, b);
+    active_rows(s.reach, s.start + t, kTile, a, b);
     Run runs[kRows];
     for (int r = a; r < b; ++r) {  // rows that read the same tokens of the tile go together
-      const Run run = part_of(block, r, s.start + t, kTile);
+      const Run run = part_of(s.reach, r, s.start + t, kTile);
       if (num_runs && runs[num_runs - 1].from == run.from && runs[num_runs - 1].to == run.to) {
         runs[num_runs - 1].last = r + 1;
       } else {
         runs[num_runs++] = run;
       }
     }
-    codec_of(layout.value).weigh(layout, s.tiles[t / kTile], runs, num_runs,
-                                 block.scores + t, states, stride, block.room);
+    codec_of(s.layout.value).weigh(s.layout, s.tiles[t / kTile], runs, num_runs, block.scores + t, states, stride,
+                                   block.room);
   }
 }
 
-// Adds the tokens of one stretch to `states`.
-inline void attend_stretch(const AttendCall& call, Block& block, int start, const std::uint8_t* const* tiles,
-                           int num_tiles, float* states, int stride) {
-  Stretch s = {start, 0, block.count, 0, 0, tiles, num_tiles};
-  active_rows(block, start, kStretch, s.first, s.last);
-  if (s.first == s.last) return;
-  s.low = part_of(block, s.first, start, kStretch).from / kTile * kTile;
-  s.high = part_of(block, s.last - 1, start, kStretch).to;
+// Adds the tokens of one stretch that are read from their codes to `states`.
+inline void attend_codes(const AttendCall& call, Block& block, int start, const std::uint8_t* const* tiles,
+                         int num_tiles, float* states, int stride) {
+  Stretch s = {*call.layout, block.codes, start, 0, 0, 0, 0, tiles, num_tiles};
+  if (!s.narrow(block.count)) return;
 #if KVANT_INTEGER_PRODUCTS
   block.integer_key ? multiply_keys(call, block, s) : score_floats(call, block, s);
   if (block.integer_value) return weigh_integers(call, block, s, states, stride);
@@ -274,19 +323,41 @@ inline void attend_stretch(const AttendCall& call, Block& block, int start, cons
   weigh_floats(call, block, s, states, stride);
 }
 
+// And those that are read in 16 bits: `pages` names the page of the tile at `first` and of those after it.
+inline void attend_exact(const AttendCall& call, Block& block, const Reach& reach, int start, int first,
+                         const std::int32_t* pages, float* states, int stride) {
+  const std::uint8_t* tiles[kStretchTiles];
+  Stretch s = {*call.exact.layout, reach, start, 0, 0, 0, 0, tiles, 0};
+  if (!s.narrow(block.count)) return;
+  for (int t = s.low; t < s.high; t += kTile)
+    tiles[t / kTile] = call.exact.tile(pages[(start + t - first) / kTile], block.head);
+  score_floats(call, block, s);
+  weigh_floats(call, block, s, states, stride);
+}
+
+inline void attend_stretch(const AttendCall& call, const Sequence& seq, Block& block, int start,
+                           const std::uint8_t* const* tiles, int num_tiles, float* states, int stride) {
+  if (!call.exact.layout) return attend_codes(call, block, start, tiles, num_tiles, states, stride);
+  const std::int32_t* pages = call.exact_tiles + seq.index * call.exact_stride;
+  attend_exact(call, block, block.sinks, start, 0, pages, states, stride);
+  attend_codes(call, block, start, tiles, num_tiles, states, stride);
+  attend_exact(call, block, block.recent, start, call.exact_first[seq.index], pages + call.sink_tiles, states,
+               stride);
+}
+
 // The states of one range, `stride` floats apart.
 inline void range_states(const AttendCall& call, const Sequence& seq, Block& block, int range,
                          float* states, int stride) {
   for (int r = 0; r < block.count; ++r) clear_state(states + r * stride, state_floats(*call.layout));
-  const int last = block.to[block.count - 1], stop = (range + 1) * kRange;
+  const int last = block.end, stop = (range + 1) * kRange;
   const int end = last < stop ? last : stop;
-  const int oldest = block.from[0] > range * kRange ? block.from[0] : range * kRange;
+  const int oldest = block.oldest > range * kRange ? block.oldest : range * kRange;
   const int begin = oldest / kStretch * kStretch, unread = (oldest - begin) / kTile;
   const std::uint8_t* tiles[(kRange + kStretch) / kTile];
   const int known = last < stop + kStretch ? last : stop + kStretch;
   const int count = unread + find_tiles(call, seq, block.head, begin + unread * kTile, known, tiles + unread);
   for (int start = begin, i = 0; start < end; start += kStretch, i += kStretchTiles)
-    attend_stretch(call, block, start, tiles + i, count - i, states, stride);
+    attend_stretch(call, seq, block, start, tiles + i, count - i, states, stride);
 }
 
 inline void store_outputs(const AttendCall& call, const Sequence& seq, const Block& block) {
@@ -313,8 +384,8 @@ inline void attend(const AttendCall& call, const Sequence& seq, int head, int in
   const int head_dim = call.layout->head_dim, stride = state_floats(*call.layout);
   load_queries(call, seq, block);
   clear_totals(call, block);
-  const int last = (block.to[block.count - 1] - 1) / kRange;
-  for (int range = block.from[0] / kRange; range <= last; ++range) {
+  const int last = (block.end - 1) / kRange;
+  for (int range = block.oldest / kRange; range <= last; ++range) {
     range_states(call, seq, block, range, block.states, stride);
     for (int r = 0; r < block.count; ++r) {
       merge_state(block.totals + r * stride, block.states + r * stride, head_dim);

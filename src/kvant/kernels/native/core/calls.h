@@ -11,6 +11,21 @@ constexpr int kRows = 64;      // query rows (tokens x heads of a group) that sh
 constexpr int kStretch = 128;  // tokens between two looks at the running maximum
 constexpr int kRange = 1024;   // tokens of one partial result
 
+// Tokens stored in 16 bits beside their codes, in pages of one tile of all heads. Page n >= 0 lives from
+// step to step; page n < 0 is page ~n of the step at hand.
+struct ExactPages {
+  const Layout* layout = nullptr;  // bf16; null = there are none
+  std::uint8_t *kept = nullptr, *staged = nullptr;
+  std::int64_t num_kept = 0, num_staged = 0;
+
+  std::uint8_t* tile(std::int32_t page, int head) const {
+    return (page < 0 ? staged + ~page * layout->page_bytes : kept + page * layout->page_bytes) +
+           static_cast<std::int64_t>(head) * layout->tile_bytes;
+  }
+  bool has(std::int32_t page) const { return page < 0 ? ~page < num_staged : page < num_kept; }
+};
+constexpr std::int32_t kNoPage = INT32_MIN;
+
 struct EncodeCall {
   const Layout* layout;
   std::uint8_t* pages;
@@ -23,6 +38,10 @@ struct EncodeCall {
   std::int64_t num_tokens;
   const float* key_signs;  // [KV head][head_dim], null = no rotation
   const float* value_signs;
+  const float* key_mean;    // [KV head][head_dim], with key_matrix
+  const float* key_matrix;  // [KV head][head_dim][head_dim]: (k - mean) M is stored; null = none
+  ExactPages exact;
+  const std::int32_t* exact_pages;  // [token], kNoPage = only its codes are stored
 };
 
 struct AttendCall {
@@ -43,6 +62,15 @@ struct AttendCall {
   const float* sinks;  // [query head], null = none
   const float* key_signs;
   const float* value_signs;
+  const float* key_query;  // [KV head][head_dim][head_dim]: q N reads keys that were stored as (k - mean) M
+  ExactPages exact;
+  int exact_window;                 // a query reads so many positions up to its own in 16 bits
+  const std::int32_t* exact_tiles;  // [sequence][exact_stride] pages: of the sinks, then of the window
+  std::int64_t exact_stride;
+  const std::int32_t* exact_first;  // [sequence] position of the first tile after those of the sinks
+  const std::int32_t* exact_from;   // [sequence] older positions are not there, whatever the window
+  const std::int32_t* exact_sinks;  // [sequence] leading positions that are read in 16 bits
+  int sink_tiles;
   bool precise;  // float products of decoded values instead of integer products of the codes
 };
 

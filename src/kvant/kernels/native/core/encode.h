@@ -1,37 +1,102 @@
-// Encode: rotate new keys and values, choose codes, write them into their pages.
+// Encode: transform new keys and values, choose codes, write them into their pages.
 #pragma once
 
 #include "calls.h"
 #include "convert.h"
+#include "dense.h"
 #include "formats.h"
 #include "rotation.h"
 
 namespace kvant {
 namespace {
 
+// Where a token of one head is stored.
+struct Place {
+  std::uint8_t* tile;
+  std::uint8_t* exact;  // null = only its codes
+  int token;
+};
+
+inline void store_side(const EncodeCall& call, bool is_key, const float* x, const Place& place) {
+  const Layout& layout = *call.layout;
+  const Side& side = is_key ? layout.key : layout.value;
+  codec_of(side).encode(layout, side, x, place.tile, place.token);
+  if (!place.exact) return;
+  const Layout& exact = *call.exact.layout;
+  const Side& plain = is_key ? exact.key : exact.value;
+  codec_of(plain).encode(exact, plain, x, place.exact, place.token);
+}
+
+// Keys wait here for others of their head: a matrix is read once for all of them.
+class KeyBatch {
+ public:
+  KeyBatch(const EncodeCall& call, int head)
+      : call_(call), dim_(call.layout->head_dim), mean_(call.key_mean + head * dim_),
+        matrix_(call.key_matrix + static_cast<std::int64_t>(head) * dim_ * dim_) {}
+
+  void add(const float* x, const Place& place) {
+    for (int d = 0; d < dim_; d += 16) store(rows_ + count_ * dim_ + d, load(x + d) - load(mean_ + d));
+    places_[count_++] = place;
+    if (count_ == kBlockRows) flush();
+  }
+
+  void flush() {
+    alignas(64) float stored[kBlockRows * kMaxHeadDim];
+    multiply_matrix(matrix_, dim_, rows_, count_, stored, dim_);
+    for (int r = 0; r < count_; ++r) store_side(call_, true, stored + r * dim_, places_[r]);
+    count_ = 0;
+  }
+
+ private:
+  const EncodeCall& call_;
+  int dim_, count_ = 0;
+  const float *mean_, *matrix_;
+  Place places_[kBlockRows];
+  alignas(64) float rows_[kBlockRows * kMaxHeadDim];
+};
+
 // Tokens of one tile may share bytes, so one tile of one head is written by one thread, in the order
 // of the tokens: every thread looks at all slots and takes those whose tile is its own.
-inline void encode(const EncodeCall& call, int thread, int threads) {
+template <class Use>
+KVANT_INLINE void for_tokens(const EncodeCall& call, int head, int thread, int threads, Use use) {
   const Layout& layout = *call.layout;
-  const Codec &key = codec_of(layout.key), &value = codec_of(layout.value);
-  const int head_dim = layout.head_dim, tiles = layout.block_size / kTile;
+  const int tiles = layout.block_size / kTile;
   for (std::int64_t i = 0; i < call.num_tokens; ++i) {
     const std::int64_t slot = call.slots[i];
-    if (slot < 0) continue;
+    if (slot < 0 || (slot / kTile + head) % threads != thread) continue;
     const std::int64_t block = slot / layout.block_size;
-    const int offset = static_cast<int>(slot % layout.block_size), token = offset % kTile;
-    for (int head = 0; head < layout.num_kv_heads; ++head) {
-      if ((slot / kTile + head) % threads != thread) continue;
-      std::uint8_t* tile = call.pages + block * call.page_stride +
-                           static_cast<std::int64_t>(head * tiles + offset / kTile) * layout.tile_bytes;
-      alignas(64) float x[kMaxHeadDim];
-      load_row(call.key, call.type, i * call.key_stride + head * head_dim, head_dim, x);
-      if (call.key_signs) rotate(layout.mixing, x, call.key_signs + head * head_dim);
-      key.encode(layout, layout.key, x, tile, token);
+    const int offset = static_cast<int>(slot % layout.block_size);
+    const std::int32_t page = call.exact.layout ? call.exact_pages[i] : kNoPage;
+    use(i, Place{call.pages + block * call.page_stride +
+                     static_cast<std::int64_t>(head * tiles + offset / kTile) * layout.tile_bytes,
+                 page == kNoPage ? nullptr : call.exact.tile(page, head), offset % kTile});
+  }
+}
+
+inline void encode(const EncodeCall& call, int thread, int threads) {
+  const Layout& layout = *call.layout;
+  const int head_dim = layout.head_dim;
+  for (int head = 0; head < layout.num_kv_heads; ++head) {
+    alignas(64) float x[kMaxHeadDim];
+    if (call.key_matrix) {
+      KeyBatch batch(call, head);
+      for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
+        load_row(call.key, call.type, i * call.key_stride + head * head_dim, head_dim, x);
+        batch.add(x, place);
+      });
+      batch.flush();
+    } else {
+      for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
+        load_row(call.key, call.type, i * call.key_stride + head * head_dim, head_dim, x);
+        if (call.key_signs) rotate(layout.mixing, x, call.key_signs + head * head_dim);
+        store_side(call, true, x, place);
+      });
+    }
+    for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
       load_row(call.value, call.type, i * call.value_stride + head * head_dim, head_dim, x);
       if (call.value_signs) rotate(layout.mixing, x, call.value_signs + head * head_dim);
-      value.encode(layout, layout.value, x, tile, token);
-    }
+      store_side(call, false, x, place);
+    });
   }
 }
 

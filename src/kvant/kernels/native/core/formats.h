@@ -26,8 +26,8 @@ struct Codec {
                        float* out);
   // Completes a query of head_dim floats to query_width; null where they are equal.
   void (*prepare)(const Layout&, const Side&, float* query);
-  void (*scores)(const Layout&, const std::uint8_t* tile, const float* queries, int count, float* scores,
-                 float* room);
+  void (*scores)(const Layout&, const std::uint8_t* tile, const float* queries, int stride, int count,
+                 float* scores, float* room);
   void (*weigh)(const Layout&, const std::uint8_t* tile, const Run* runs, int num_runs, const float* weights,
                 float* states, int stride, float* room);
   // Codes as integers of a byte; null where a format (or this instruction set) has none.

@@ -46,6 +46,34 @@ void check_sequences(const AttendCall& call, std::int64_t num_blocks, const std:
   }
 }
 
+// Every 16-bit page that some row of the call will read is there.
+void check_exact(const AttendCall& call, const std::int32_t* query_start, const std::int32_t* seq_lens, int num_seqs) {
+  if (!call.exact.layout) return;
+  for (int i = 0; i < num_seqs; ++i) {
+    const std::string name = "sequence " + std::to_string(i);
+    const std::int64_t tokens = std::int64_t{query_start[i + 1]} - query_start[i];
+    if (tokens == 0 || seq_lens[i] == 0) continue;
+    const std::int64_t first = call.exact_first[i], leading = call.exact_sinks[i];
+    const std::int64_t window = std::max<std::int64_t>(0, seq_lens[i] - tokens + 1 - call.exact_window);
+    const std::int64_t from = std::max<std::int64_t>(window, call.exact_from[i]);
+    if (first % kTile || first < 0 || (from < seq_lens[i] && first > from))
+      refuse(name + ": its window starts in the tile at " + std::to_string(first) + ", but " + std::to_string(from) +
+             " is read");
+    if (leading < 0 || leading > call.sink_tiles * kTile)
+      refuse(name + ": " + std::to_string(leading) + " sinks do not lie in " + std::to_string(call.sink_tiles) +
+             " tiles");
+    const auto check = [&](std::int64_t column) {
+      const bool inside = column < call.exact_stride;
+      const std::int32_t page = inside ? call.exact_tiles[i * call.exact_stride + column] : kNoPage;
+      if (!inside || !call.exact.has(page))
+        refuse(name + ": 16-bit tile " + std::to_string(column) + " has no page");
+    };
+    for (std::int64_t column = 0; column * kTile < leading; ++column) check(column);
+    for (std::int64_t at = from / kTile * kTile; at < seq_lens[i] && from < seq_lens[i]; at += kTile)
+      check(call.sink_tiles + (at - first) / kTile);
+  }
+}
+
 // The last sequence whose items (or blocks) start at or before `index`.
 template <std::int64_t Sequence::* first>
 const Sequence& sequence_of(const Plan& plan, std::int64_t index) {
@@ -95,6 +123,11 @@ void run_encode(const Kernels& kernels, const EncodeCall& call, std::int64_t num
       refuse("slots: token " + std::to_string(i) + " goes to slot " + std::to_string(call.slots[i]) +
              ", there are slots 0 to " + std::to_string(slots - 1) + " (and -1 for none)");
     }
+    if (call.exact.layout && call.slots[i] >= 0 && call.exact_pages[i] != kNoPage &&
+        !call.exact.has(call.exact_pages[i])) {
+      refuse("exact_pages: token " + std::to_string(i) + " goes to page " + std::to_string(call.exact_pages[i]) +
+             ", which does not exist");
+    }
   }
 #pragma omp parallel if (call.num_tokens * call.layout->num_kv_heads >= kParallelVectors)
   kernels.encode(call, omp_get_thread_num(), omp_get_num_threads());
@@ -104,6 +137,7 @@ void run_attend(const Kernels& kernels, const AttendCall& call, std::int64_t num
                 const std::int32_t* query_start, const std::int32_t* seq_lens, int num_seqs, void* workspace,
                 std::int64_t workspace_bytes) {
   check_sequences(call, num_blocks, query_start, seq_lens, num_seqs);
+  check_exact(call, query_start, seq_lens, num_seqs);
   const int threads = omp_get_max_threads();
   const Plan plan = make_plan(call, query_start, seq_lens, num_seqs, threads, workspace, workspace_bytes);
 #pragma omp parallel if (plan.items > 1)

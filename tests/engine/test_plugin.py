@@ -11,7 +11,8 @@ from tests.engines import MakeEngine
 INT8 = {"key": "int8", "value": "int8"}
 CB4 = {"key": "codebook4", "value": "codebook4"}
 CONTROL = {"key": "bf16", "value": "bf16"}
-SPECS = pytest.mark.parametrize("spec", [CONTROL, INT8, CB4], ids=lambda s: s["key"])
+EXACT = {"key": "codebook2", "value": "codebook2", "sinks": 4, "window": 64}
+SPECS = pytest.mark.parametrize("spec", [CONTROL, INT8, CB4, EXACT], ids=lambda s: s["key"])
 
 # Engines run in float32, where matrix products of another shape change next to nothing: what is left
 # between two schedules is what the cache does. Bounds are on the mean change of a log-probability.
@@ -107,9 +108,10 @@ def test_mixed_batch_equals_alone(engine: MakeEngine, spec: dict[str, str]) -> N
         assert np.abs(one - other).mean() < SCHEDULE
 
 
-def test_preempted_requests_give_the_same_text(engine: MakeEngine) -> None:
-    roomy = engine(INT8, num_gpu_blocks_override=300)
-    tight = engine(INT8, num_gpu_blocks_override=20, max_model_len=512, enable_prefix_caching=False)
+@pytest.mark.parametrize("spec", [INT8, EXACT], ids=lambda s: s["key"])
+def test_preempted_requests_give_the_same_text(engine: MakeEngine, spec: dict[str, str]) -> None:
+    roomy = engine(spec, num_gpu_blocks_override=300)
+    tight = engine(spec, num_gpu_blocks_override=20, max_model_len=512, enable_prefix_caching=False)
     prompts = [prompt(100, seed) for seed in range(10, 16)]
     expected = tokens(generate(roomy, prompts, 60))
     got = tokens(generate(tight, prompts, 60))
@@ -150,6 +152,20 @@ def test_skipped_layers_keep_16_bits_and_the_rest_still_saves(engine: MakeEngine
     assert [layer["key"] for layer in report["layers"]] == ["bf16"] + ["int8"] * (len(sizes) - 1)
     ids = prompt(300, 22)
     assert np.abs(score(llm, ids) - score(engine(CONTROL, family), ids)).mean() < INT8_ROUNDING
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_sinks_and_window_bring_codes_nearer(engine: MakeEngine, family: str) -> None:
+    """16-bit sinks and windows lessen the error of 2-bit codes; a window beyond the text leaves none."""
+    ids = prompt(400, 23)
+    control = score(engine(CONTROL, family), ids)
+    codes = {"key": "codebook2", "value": "codebook2"}
+    errors = [
+        np.abs(score(engine({**codes, **exact}, family), ids) - control).mean()
+        for exact in ({}, {"sinks": 4, "window": 64}, {"window": 512})
+    ]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < CONTROL_ROUNDING
 
 
 def test_sliding_window_layers_across_the_wrap(engine: MakeEngine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvant.engine.scratch import Scratch
+from kvant.engine.scratch import SCRATCH
 from tests.engine.alone import alone
 from tests.engine.run import generate, prompt, tokens
 from tests.engines import MakeEngine, Models
@@ -15,7 +15,7 @@ SPECS = pytest.mark.parametrize("name", ["int8", "codebook4"])
 @SPECS
 def test_h5_07_the_longest_prompts_need_no_more_than_start_up_reserved(engine: MakeEngine, name: str) -> None:
     llm = engine({"key": name, "value": name}, max_model_len=4096, max_num_batched_tokens=128, fresh=True)
-    reserved = Scratch.get().data_ptr(), Scratch.get().numel()
+    reserved = SCRATCH.get().data_ptr(), SCRATCH.get().numel()
     first = generate(llm, [prompt(4095, 1)], 1)  # right after start
     assert len(first[0].outputs[0].token_ids) == 1
     for length in (1, 128, 129, 256, 257, 31 * 128 + 1):
@@ -25,7 +25,7 @@ def test_h5_07_the_longest_prompts_need_no_more_than_start_up_reserved(engine: M
     outputs = generate(llm, [longest, *(prompt(4000, n) for n in (3, 4))], 2)
     assert outputs[0].num_cached_tokens >= 3750
     assert all(len(o.outputs[0].token_ids) == 2 for o in outputs)
-    assert (Scratch.get().data_ptr(), Scratch.get().numel()) == reserved
+    assert (SCRATCH.get().data_ptr(), SCRATCH.get().numel()) == reserved
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionMetadata, AttentionMetadataBuilder, CommonAttentionMetadata
 
 from kvant.engine.announce import announce
-from kvant.engine.scratch import Scratch, Staging
+from kvant.engine.scratch import SCRATCH, STAGING
 from kvant.errors import EngineError
 from kvant.kernels import Batch, Exact
 from kvant.kernels.paged import exact_layout
@@ -46,7 +46,7 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
         layers = list(get_layers_from_vllm_config(vllm_config, Attention, layer_names).values())
         for layer in layers:
             paged = layer.impl.prepare(kv_cache_spec)
-            Scratch.reserve(
+            SCRATCH.reserve(
                 paged.workspace_bytes(
                     layer.num_heads,
                     scheduler.max_num_batched_tokens,
@@ -57,7 +57,7 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
         self._exact = layer.impl.exact_map(scheduler.max_num_seqs)
         if self._exact is not None:
             self._page_bytes = exact_layout(layer.impl.paged.layout).page_bytes
-            Staging.reserve(self._exact.staged(scheduler.max_num_batched_tokens) * self._page_bytes)
+            STAGING.reserve(self._exact.staged(scheduler.max_num_batched_tokens) * self._page_bytes)
             for layer in layers:
                 layer.impl.keep(self._exact.kept)
         announce(vllm_config.compilation_config.static_forward_context)
@@ -73,7 +73,7 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
             common.query_start_loc[: common.num_reqs + 1],
             common.seq_lens[: common.num_reqs],
         )
-        return KvantMetadata(batch, self._exact_of(common), Scratch.get(), common.num_actual_tokens)
+        return KvantMetadata(batch, self._exact_of(common), SCRATCH.get(), common.num_actual_tokens)
 
     def _exact_of(self, common: CommonAttentionMetadata) -> Exact | None:
         if self._exact is None:
@@ -83,4 +83,4 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
             common.query_start_loc_cpu[: common.num_reqs + 1].tolist(),
             common.seq_lens[: common.num_reqs].tolist(),
         )
-        return Exact(step, Staging.get(), self._page_bytes, self._exact.kept)
+        return Exact(step, STAGING.get(), self._page_bytes, self._exact.kept)

@@ -1,25 +1,26 @@
-"""The kernels' scratch memory: one buffer for all layers of a process, sized at start-up, never grown."""
+"""Memory that all layers of a process use in turn: sized at start-up, never grown while it serves."""
 
 from __future__ import annotations
 
 import torch
 
 
-class Scratch:
-    """Layers run one after another, so they share one buffer as large as the neediest asks for."""
+class Shared:
+    """Layers run one after another, so one buffer serves them, as large as the neediest asks for."""
 
-    _buffer: torch.Tensor = torch.empty(0, dtype=torch.uint8)
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0, dtype=torch.uint8)
 
-    @classmethod
-    def reserve(cls, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Make room for `size` bytes; called while the engine starts, not while it serves."""
-        if size > cls._buffer.numel():
-            cls._buffer = torch.empty(size, dtype=torch.uint8)
+        if size > self._buffer.numel():
+            self._buffer = torch.empty(size, dtype=torch.uint8)
 
-    @classmethod
-    def get(cls) -> torch.Tensor:
-        return cls._buffer
+    def get(self) -> torch.Tensor:
+        return self._buffer
 
 
-class Staging(Scratch):
-    """The 16-bit tiles of one step that no later step reads: each layer's in turn."""
+SCRATCH = Shared()
+"""The kernels' workspace."""
+STAGING = Shared()
+"""The 16-bit tiles of one step that no later step reads."""

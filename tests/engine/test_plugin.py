@@ -52,6 +52,16 @@ def test_blocks_in_the_same_memory_are_what_the_bytes_predict(engine: MakeEngine
     assert blocks["codebook4"] == blocks["control"] * 256 // 68
 
 
+def test_sinks_and_windows_are_counted_in_the_memory(engine: MakeEngine) -> None:
+    """Pages and 16-bit copies together are what the cache was given, but for less than a block (B11)."""
+    given = 1 << 30  # VLLM_CPU_KVCACHE_SPACE of tests/engines.py
+    (report,) = engine(EXACT, num_gpu_blocks_override=None).collective_rpc("kvant_report")
+    copies = sum(layer["exact_bytes"] for layer in report["layers"])
+    block = sum(layer["page_bytes"] for layer in report["layers"])
+    assert copies == 16 * (1 + 6) * (16 * 2 * 256) * 4  # sequences, tiles, bytes of a tile, layers
+    assert 0 <= given - copies - report["kv_bytes"] < block
+
+
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_control_through_our_kernels_equals_stock_vllm(engine: MakeEngine, family: str) -> None:
     ids = prompt(400, 1)

@@ -47,6 +47,14 @@ class ExactStep:
     sink_tiles: int
 
 
+def kept_pages(sinks: int, window: int, max_seqs: int) -> tuple[int, int]:
+    """Pages that the sinks and the windows of so many running sequences take, spare ones included."""
+    sequences = max_seqs + min(max_seqs, SPARE_SEQUENCES)
+    # The window touches one tile more than it fills; speculation may step back into another.
+    window_tiles = -(-window // TILE) + 2 if window else 0
+    return sequences * -(-sinks // TILE), sequences * window_tiles
+
+
 class Pages:
     """A fixed number of pages, each holding the copy of one tile; the longest unused is given up first."""
 
@@ -91,10 +99,7 @@ class ExactMap:
     def __init__(self, sinks: int, window: int, block_size: int, max_seqs: int) -> None:
         self._sinks, self._window, self._block_size = sinks, window, block_size
         self._sink_tiles = -(-sinks // TILE)
-        sequences = max_seqs + min(max_seqs, SPARE_SEQUENCES)
-        sink_pages = sequences * self._sink_tiles
-        # The window touches one tile more than it fills; speculation may step back into another.
-        window_pages = sequences * (-(-window // TILE) + 2) if window else 0
+        sink_pages, window_pages = kept_pages(sinks, window, max_seqs)
         self._of_sinks, self._of_window = Pages(0, sink_pages), Pages(sink_pages, window_pages)
         self.kept = sink_pages + window_pages
         self.max_seqs = max_seqs

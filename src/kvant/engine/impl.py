@@ -16,7 +16,7 @@ from vllm.model_executor.layers.attention import Attention
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.v1.attention.backend import AttentionImpl, AttentionType
 
-from kvant.cache.exact import ExactMap
+from kvant.cache.exact import ExactMap, kept_pages
 from kvant.cache.identity import PageIdentity
 from kvant.cache.layout import PageLayout
 from kvant.cache.spec import CacheSpec
@@ -85,6 +85,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         self.kv_cache_dtype = kv_cache_dtype
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
         self.sinks = sinks
+        self._config = config
         self._layers = config.compilation_config.static_forward_context
         self.heads = _global_heads(config, self.num_kv_heads)
 
@@ -110,6 +111,23 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
             layer.attn_backend = backend_for(self.spec)
         if self.sinks is not None:
             self.sinks = self.sinks.to(torch.float32).contiguous()
+        if not self.kv_sharing_target_layer_name:
+            self._count_exact()
+
+    def _count_exact(self) -> None:
+        """Take the memory of this layer's 16-bit tiles out of the memory that vLLM gives the cache."""
+        cache, seqs = self._config.cache_config, self._config.scheduler_config.max_num_seqs
+        layout = exact_layout(self.spec.layout(self.head_size, self.num_kv_heads))
+        needed = sum(kept_pages(self.spec.sinks, self.spec.window, seqs)) * layout.page_bytes
+        if cache.kv_cache_memory_bytes is None or not needed:
+            return
+        cache.kv_cache_memory_bytes -= needed
+        if cache.kv_cache_memory_bytes <= 0:
+            raise EngineError(
+                f"the memory of the KV cache does not hold the sinks and recent windows of {seqs} sequences "
+                f"in 16 bits, {needed / 2**20:.0f} MiB a layer: give it more (kv_cache.memory_gib), or run "
+                "fewer at once (serving.max_batch, vLLM's --max-num-seqs)"
+            )
 
     @staticmethod
     def _own(backend: type[KvantBackend]) -> type[KvantBackend]:

@@ -24,6 +24,7 @@ RINGS = (
     "config",
     "telemetry",
     "models",
+    "recipes",
     "engine",
     "bench",
     "doctor",
@@ -38,8 +39,8 @@ CORE = ("errors", "transforms", "formats", "cache", "kernels", "config", "teleme
 FRAMEWORKS = ("torch", "vllm", "transformers")
 ONLY_IN = {
     "vllm": ("engine",),
-    "torch": ("engine", "models", "bench", "doctor"),
-    "transformers": ("engine", "models"),
+    "torch": ("engine", "models", "recipes", "bench", "doctor"),
+    "transformers": ("engine", "models", "recipes"),
 }
 """The rings that may import a framework at all, inside functions or not."""
 

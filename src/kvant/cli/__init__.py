@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, config, doctor, models, serve
+from kvant.cli import bench, calibrate, config, doctor, models, serve
 from kvant.errors import KvantError
 
 MISUSE = 2
@@ -27,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
+app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")

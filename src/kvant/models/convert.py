@@ -56,7 +56,7 @@ def _carry_token_ids(tokenizer: Any, model: Any) -> None:
             setattr(model.generation_config, name, value)
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """End this process when `parent`, which alone could use the result, is gone."""
 
     def watch() -> None:
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--add-bos", action="store_true")
     arguments = parser.parse_args(argv)
-    _end_with(os.getppid())
+    end_with(os.getppid())
     convert(arguments.gguf, arguments.folder, add_bos=arguments.add_bos)
     return 0
 

@@ -32,7 +32,13 @@ def folder_of(name: str) -> Path:
 @contextmanager
 def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[int]:
     """Hold the lock of one model; yields its descriptor, for `pass_fds` of child processes."""
-    lock = folder_of(name).with_name(f".{name}.lock")
+    with locked(folder_of(name).with_name(f".{name}.lock"), waiting) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def locked(lock: Path, waiting: Callable[[], None]) -> Iterator[int]:
+    """Hold a lock file of the cache; yields its descriptor."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

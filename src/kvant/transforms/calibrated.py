@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,8 @@ from kvant.errors import CalibrationError
 from kvant.transforms.rotation import rotate
 
 CALIBRATION_VERSION = "calibration-v1"
+METADATA = "kvant"
+TENSOR = re.compile(r"layers\.(0|[1-9][0-9]*)\.(mean|matrix)")
 
 QUERY_FLOOR = 0.01
 """What directions no query asked for still count, in units of the mean eigenvalue of W."""
@@ -117,7 +120,10 @@ class Calibration:
         for layer, one in sorted(self.layers.items()):
             tensors[f"layers.{layer}.mean"] = np.ascontiguousarray(one.mean, np.float32)
             tensors[f"layers.{layer}.matrix"] = np.ascontiguousarray(one.matrix, np.float32)
-        raw = save(tensors, {**self.facts, "version": CALIBRATION_VERSION})
+        # One entry: safetensors writes several in an order that changes from run to run, and the file's
+        # digest is pinned.
+        facts = json.dumps({**self.facts, "version": CALIBRATION_VERSION}, sort_keys=True)
+        raw = save(tensors, {METADATA: facts})
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with temporary.open("wb") as file:
@@ -135,7 +141,7 @@ class Calibration:
 
         try:
             with safe_open(path, "numpy") as file:
-                facts = dict(file.metadata() or {})
+                facts = _facts(path, file.metadata() or {})
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise CalibrationError(f"{path}: cannot be read: {error}") from error
@@ -144,15 +150,36 @@ class Calibration:
         return cls(dict(_layers(path, tensors)), facts)
 
 
+def _facts(path: Path, metadata: Mapping[str, str]) -> dict[str, str]:
+    try:
+        facts = json.loads(metadata.get(METADATA, "{}"))
+        return {str(name): str(value) for name, value in facts.items()}
+    except (ValueError, AttributeError) as error:
+        raise CalibrationError(f"{path}: its metadata cannot be read: {error}") from None
+
+
 def _layers(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[int, KeyTransform]]:
-    numbers = {int(name.split(".")[1]) for name in tensors}
-    for layer in sorted(numbers):
+    for name in tensors:
+        if not TENSOR.fullmatch(name):
+            raise CalibrationError(f"{path}: tensor {name!r} is none of layers.N.mean and layers.N.matrix")
+    for layer in sorted({int(name.split(".")[1]) for name in tensors}):
         mean, matrix = (tensors.get(f"layers.{layer}.{part}") for part in ("mean", "matrix"))
-        if mean is None or matrix is None or mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
-            raise CalibrationError(f"{path}: layer {layer} lacks a mean (H, D) and a matrix (H, D, D)")
-        if not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
-            raise CalibrationError(f"{path}: layer {layer} has numbers that are not finite")
-        yield layer, KeyTransform(mean.astype(np.float32), matrix.astype(np.float32))
+        if mean is None or matrix is None:
+            missing = "mean" if mean is None else "matrix"
+            raise CalibrationError(f"{path}: layer {layer} has no tensor layers.{layer}.{missing}")
+        if mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
+            raise CalibrationError(
+                f"{path}: layer {layer}: mean {mean.shape} and matrix {matrix.shape} are not (H, D) and (H, D, D)"
+            )
+        for part, values in (("mean", mean), ("matrix", matrix)):
+            if values.dtype != np.float32:
+                raise CalibrationError(f"{path}: layer {layer}: {part} is {values.dtype}, not float32")
+            if not np.isfinite(values).all():
+                raise CalibrationError(f"{path}: layer {layer}: {part} has numbers that are not finite")
+        for head, one in enumerate(matrix):
+            if np.linalg.matrix_rank(one.astype(np.float64)) < len(one):
+                raise CalibrationError(f"{path}: layer {layer}: matrix of head {head} cannot be inverted")
+        yield layer, KeyTransform(mean, matrix)
 
 
 def file_digest(path: Path) -> str:

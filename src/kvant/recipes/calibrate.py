@@ -1,0 +1,172 @@
+"""From a model folder to a recipe: texts, moments, transforms, files."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvant import __version__
+from kvant.cache.spec import CacheSpec
+from kvant.errors import CalibrationError
+from kvant.models import store
+from kvant.recipes import place, preset, texts, whole
+from kvant.recipes.card import card
+from kvant.recipes.model import configuration, observer, tokenizer
+from kvant.recipes.moments import Moments
+from kvant.recipes.plan import Span, identity, plan
+from kvant.recipes.recipe import CARD, RECIPE, TRANSFORMS, Cache, Calibrated, Facts, Model, Provenance
+from kvant.recipes.recipe import load as load_recipe
+from kvant.recipes.recipe import save as save_recipe
+from kvant.transforms.calibrated import file_digest
+
+Progress = Callable[[str, float], None]
+
+MAX_POSITION = 8192
+"""Positions calibrated for, where the model has as many and nobody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One calibration; "" and 0 are the preset's transform and the default range."""
+
+    model: str
+    digest: str
+    name: str
+    preset: str
+    transform: str = ""
+    data: tuple[str, ...] = ()
+    max_position: int = 0
+    output: str = ""
+    force: bool = False
+    device: str = "cpu"
+    command: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where the recipe will be."""
+        made = Path(self.output).expanduser() if self.output else place.folder(self.digest, self.preset)
+        return made.absolute()
+
+
+def calibrate(job: Job, progress: Progress = lambda step, fraction: None) -> Path:
+    """The folder of the recipe, made if it is not there; `CalibrationError` says what is in the way."""
+    kind = job.transform or preset.find(job.preset).transform
+    if kind not in preset.CALIBRATED:
+        raise CalibrationError(
+            f"preset {job.preset} needs no calibration: `kvant serve {job.name} --preset {job.preset}`; "
+            "--transform gm or diag calibrates it nevertheless"
+        )
+    _require_place(job)
+    progress("reading texts", 0.0)
+    config = configuration(Path(job.model))
+    length = _length(job, config)
+    corpora, spans = _spans(job, length)
+    named = identity(job.digest, spans)
+    lock = place.home(job.digest) / "lock"
+    with store.locked(lock, lambda: progress("waiting for another calibration", 0.0)):
+        moments = _moments(job, spans, named, place.moments(job.digest, named), progress)
+        facts = {"model": job.digest, "texts": named, "transform": kind}
+        calibration = moments.calibration(kind, 0, facts)
+        shape = next(iter(calibration.layers.values())).mean.shape
+        with whole.folder(job.folder) as made:
+            calibration.save(made / TRANSFORMS)
+            described = Calibrated(
+                file=TRANSFORMS,
+                sha256=file_digest(made / TRANSFORMS),
+                transform=kind,  # type: ignore[arg-type]
+                max_position=length,
+                tokens=moments.tokens,
+                corpora=tuple(corpora),
+            )
+            model = Model(
+                name=job.name,
+                digest=job.digest,
+                layers=len(calibration.layers),
+                kv_heads=shape[0],
+                head_dim=shape[1],
+            )
+            _write(made, job, model, described)
+    return job.folder
+
+
+def _require_place(job: Job) -> None:
+    """Refuses what would be overwritten unasked, and a recipe among a model's own files."""
+    folder = job.folder
+    if Path(job.model).resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise CalibrationError(
+            f"{folder} is inside the model's folder, whose files are fixed by its checksums: choose another"
+        )
+    if not folder.exists():
+        return
+    if not (folder / RECIPE).is_file():
+        raise CalibrationError(f"{folder} is there and is no recipe: choose another --output")
+    if not job.force:
+        raise CalibrationError(f"{folder} holds a recipe already: --force replaces it")
+
+
+def _length(job: Job, config: Any) -> int:
+    most = int(getattr(config, "max_position_embeddings", 0) or MAX_POSITION)
+    if job.max_position > most:
+        raise CalibrationError(f"--max-position {job.max_position}: {job.name} has {most} positions")
+    return job.max_position or min(most, MAX_POSITION)
+
+
+def _spans(job: Job, length: int) -> tuple[list[str], list[Span]]:
+    words = tokenizer(Path(job.model))
+    read = list(texts.own([Path(file) for file in job.data]) if job.data else texts.shipped(words))
+    ids = [words(one.text, add_special_tokens=False)["input_ids"] for one in read]
+    begin = [words.bos_token_id] if words.bos_token_id in words("a")["input_ids"][:1] else []
+    return [one.name for one in read], plan(ids, length, begin)
+
+
+def _moments(job: Job, spans: Sequence[Span], named: str, file: Path, progress: Progress) -> Moments:
+    moments = Moments.load(file, named) or Moments({})
+    if moments.done == len(spans):
+        return moments
+    progress("loading the model", 0.0)
+    watched = observer(Path(job.model), job.device, lambda: Span(0, spans[0].tokens[:16]))
+    watched.moments = moments
+    total = sum(len(span.tokens) for span in spans)
+    read = sum(len(span.tokens) for span in spans[: moments.done])
+
+    def step(tokens: int) -> None:
+        nonlocal read
+        read += tokens
+        progress(f"{read:,} of {total:,} tokens", read / total)
+
+    for span in spans[moments.done :]:
+        watched.read(span, step)
+        moments.save(file, named)
+    return moments
+
+
+def _write(folder: Path, job: Job, model: Model, described: Calibrated) -> None:
+    chosen = preset.find(job.preset)
+    spec: CacheSpec = chosen.spec()
+    facts = Facts(
+        version=1,
+        name=job.preset,
+        model=model,
+        cache=Cache(
+            key=chosen.key,
+            value=chosen.value,
+            rotate=True,
+            seed=0,
+            sinks=chosen.sinks,
+            window=chosen.window,
+            skip_layers=(),
+            layers={},
+        ),
+        calibration=described,
+        provenance=Provenance(
+            kvant=__version__,
+            date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+            command=job.command or f"kvant calibrate {job.name} --preset {job.preset}",
+        ),
+    )
+    save_recipe(folder, facts)
+    (folder / CARD).write_text(card(facts, spec, chosen.summary), encoding="utf-8")
+    load_recipe(folder)

@@ -1,0 +1,69 @@
+"""Which tokens a model reads at which positions: pure functions of the texts.
+
+One sequence is as long as the longest position to be served; the others are `TILE` tokens long and
+begin at a multiple of it, so that together they cover the same positions with other text. A model with
+rotary positions computes the same for a text wherever it begins, so they are what a long context would
+hold there, without the price of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvant.errors import CalibrationError
+
+TILE = 2048
+LEAST_TILES = 4
+LEAST = 1024
+"""Tokens below which the moments of a 64-dimensional head mean little."""
+SINKS = 4
+"""First tokens left out: their keys are unlike all others, and presets keep them in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Token ids, and the position of the first of them."""
+
+    first: int
+    tokens: NDArray[np.int64]
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        return np.arange(self.first, self.first + len(self.tokens))
+
+
+def plan(texts: Sequence[Sequence[int]], length: int, prefix: Sequence[int] = ()) -> list[Span]:
+    """Sequences over the positions below `length`, each begun by `prefix` (BOS), from tokenised texts.
+
+    The texts stand in a ring, the sequences start at equal distances on it.
+    """
+    ring = np.concatenate([np.asarray(text, np.int64) for text in texts])
+    if len(ring) < LEAST:
+        raise CalibrationError(f"the texts have {len(ring)} tokens; calibration needs {LEAST} or more")
+    tiles = [(first, min(TILE, length - first)) for first in range(0, length, TILE)]
+    spans = [(0, length), *tiles * max(1, -(-LEAST_TILES // len(tiles)))]
+    starts = np.arange(len(spans)) * len(ring) // len(spans)
+    return [
+        Span(first, _cut(ring, start, size, prefix))
+        for start, (first, size) in zip(starts, spans, strict=True)
+        if size > SINKS + len(prefix)
+    ]
+
+
+def _cut(ring: NDArray[np.int64], start: int, size: int, prefix: Sequence[int]) -> NDArray[np.int64]:
+    body = np.take(ring, np.arange(start, start + size - len(prefix)), mode="wrap")
+    return np.concatenate([np.asarray(prefix, np.int64), body])
+
+
+def identity(model_digest: str, sequences: Sequence[Span]) -> str:
+    """SHA-256 that names a model and everything it reads."""
+    hashed = hashlib.sha256(json.dumps([model_digest, [(s.first, len(s.tokens)) for s in sequences]]).encode())
+    for one in sequences:
+        hashed.update(one.tokens.astype("<i8").tobytes())
+    return hashed.hexdigest()

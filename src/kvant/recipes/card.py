@@ -32,7 +32,7 @@ def card(facts: Facts, spec: CacheSpec, summary: str) -> str:
         "\nIt is refused for any other model. To serve it, from the folder that holds this one:\n\n"
         "```console\nkvant serve MODEL --recipe THIS_FOLDER\n"
         "vllm serve MODEL --attention-backend CUSTOM --block-size 64 \\\n"
-        "    --additional-config '{\"kvant\": {\"recipe\": \"THIS_FOLDER\"}}'\n```\n"
+        '    --additional-config \'{"kvant": {"recipe": "THIS_FOLDER"}}\'\n```\n'
     )
     if facts.fidelity:
         names = list(facts.fidelity[0])

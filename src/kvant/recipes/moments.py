@@ -50,7 +50,7 @@ class Moments:
     done: int = 0
 
     def calibration(self, kind: str, seed: int, facts: dict[str, str]) -> Calibration:
-        """The transforms `gm` or `diag` of every layer and head; a layer that owns no cache has its owner's."""
+        """Transforms of every layer and head, `gm` or `diag`; a layer without a cache has its owner's."""
         own = {number: self._transform(number, kind, seed) for number in sorted(self.layers)}
         return Calibration({layer: own[owner] for layer, owner in sorted(self.owners.items())}, facts)
 

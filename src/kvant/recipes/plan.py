@@ -48,7 +48,7 @@ def plan(texts: Sequence[Sequence[int]], length: int, prefix: Sequence[int] = ()
         raise CalibrationError(f"the texts have {len(ring)} tokens; calibration needs {LEAST} or more")
     tiles = [(first, min(TILE, length - first)) for first in range(0, length, TILE)]
     spans = [(0, length), *tiles * max(1, -(-LEAST_TILES // len(tiles)))]
-    starts = np.arange(len(spans)) * len(ring) // len(spans)
+    starts = [n * len(ring) // len(spans) for n in range(len(spans))]
     return [
         Span(first, _cut(ring, start, size, prefix))
         for start, (first, size) in zip(starts, spans, strict=True)
@@ -63,7 +63,8 @@ def _cut(ring: NDArray[np.int64], start: int, size: int, prefix: Sequence[int]) 
 
 def identity(model_digest: str, sequences: Sequence[Span]) -> str:
     """SHA-256 that names a model and everything it reads."""
-    hashed = hashlib.sha256(json.dumps([model_digest, [(s.first, len(s.tokens)) for s in sequences]]).encode())
+    places = [(one.first, len(one.tokens)) for one in sequences]
+    hashed = hashlib.sha256(json.dumps([model_digest, places]).encode())
     for one in sequences:
         hashed.update(one.tokens.astype("<i8").tobytes())
     return hashed.hexdigest()

@@ -18,6 +18,7 @@ from pydantic import Field, StringConstraints
 
 from kvant.cache.spec import CacheSpec
 from kvant.config.docs import dump
+from kvant.config.reader import Node
 from kvant.config.section import Section, Text, Whole
 from kvant.errors import CalibrationError, KvantError
 from kvant.recipes import strict
@@ -102,18 +103,21 @@ class Recipe:
     """SHA-256 of recipe.yaml, which pins the transforms too."""
 
     def check_model(
-        self, digest: str, layers: int | None = None, kv_heads: int | None = None, head_dims: Iterable[int] = ()
+        self,
+        digest: str,
+        layers: int | None = None,
+        kv_heads: int | None = None,
+        head_dims: Iterable[int] = (),
     ) -> None:
         """`CalibrationError` unless it was made for this model; None and () are not known."""
         made = self.facts.model
-        found = {
-            "digest": (made.digest, digest),
-            "layers": (made.layers, layers),
-            "KV heads": (made.kv_heads, kv_heads),
-            **{"head_dim": (made.head_dim, dim) for dim in head_dims if dim != made.head_dim},
-        }
-        wrong = [f"{name} {is_} is expected, the model has {has}" for name, (is_, has) in found.items()
-                 if has is not None and is_ != has]  # fmt: skip
+        found = [
+            ("layers", made.layers, layers),
+            ("KV heads", made.kv_heads, kv_heads),
+            *(("head_dim", made.head_dim, dim) for dim in head_dims),
+            ("digest", made.digest, digest),
+        ]
+        wrong = [f"{name} {is_}, the model has {has}" for name, is_, has in found if has not in (None, is_)]
         if wrong:
             raise CalibrationError(
                 f"{self.folder / RECIPE}: the recipe was made for another model ({made.name}): "
@@ -146,7 +150,7 @@ def load(folder: Path | str) -> Recipe:
     return Recipe(folder, facts, spec, file_digest(file))
 
 
-def _calibration(folder: Path, facts: Facts, tree: strict.Node) -> dict[str, str]:
+def _calibration(folder: Path, facts: Facts, tree: Node) -> dict[str, str]:
     """The two fields of the spec, after the file was found to be what recipe.yaml says."""
     made, model = facts.calibration, facts.model
     assert made is not None

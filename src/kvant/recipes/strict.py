@@ -62,7 +62,8 @@ def _words(error: ErrorDetails, record: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         known = _fields(record, place[:-1])
         close = near(str(place[-1]), known)
-        return f"{name}unknown field; " + (f"did you mean {close}?" if close else f"known: {', '.join(known)}")
+        hint = f"did you mean {close}?" if close else f"known: {', '.join(known)}"
+        return f"{name}unknown field; {hint}"
     if error["type"] == "literal_error":
         return f"{name}{show(error['input'])} is not {error['ctx']['expected']}"
     return name + explain(error)

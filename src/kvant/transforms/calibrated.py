@@ -169,7 +169,8 @@ def _layers(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[
             raise CalibrationError(f"{path}: layer {layer} has no tensor layers.{layer}.{missing}")
         if mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
             raise CalibrationError(
-                f"{path}: layer {layer}: mean {mean.shape} and matrix {matrix.shape} are not (H, D) and (H, D, D)"
+                f"{path}: layer {layer}: mean {mean.shape} and matrix {matrix.shape} "
+                "are not (H, D) and (H, D, D)"
             )
         for part, values in (("mean", mean), ("matrix", matrix)):
             if values.dtype != np.float32:

@@ -15,11 +15,11 @@ import pytest
 from tests.e2e.server import Server, serving
 
 KV: dict[str, dict[str, Any]] = {
-    "int8": {},
+    "int8": {"preset": "int8"},
     "stock": {"enable_quant": False},
     "codebook4": {"codec": "codebook", "key_bits": 4, "value_bits": 4},
 }
-"""Configurations of the cache by name; `int8` is what a user gets who says nothing."""
+"""Configurations of the cache by name."""
 
 BLOCKS = 64
 BLOCK_SIZE = 32

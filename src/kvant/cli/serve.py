@@ -21,6 +21,13 @@ def serve(
         str | None, typer.Option(metavar="ADDRESS", help="Address to listen on (serving.host).")
     ] = None,
     port: Annotated[str | None, typer.Option(metavar="N", help="Port of the API (serving.port).")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="lossless, balanced, max, int8 or founding (kv_cache.preset)."),
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder that `kvant calibrate` made (kv_cache.recipe).")
+    ] = None,
     codec: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="auto, int, codebook or polar (kv_cache.codec)."),
@@ -53,6 +60,8 @@ def serve(
             "--model": ("model.path", model),
             "--host": ("serving.host", host),
             "--port": ("serving.port", number(port)),
+            "--preset": ("kv_cache.preset", preset),
+            "--recipe": ("kv_cache.recipe", recipe),
             "--codec": ("kv_cache.codec", codec),
             "--key-bits": ("kv_cache.key_bits", number(key_bits)),
             "--value-bits": ("kv_cache.value_bits", number(value_bits)),

@@ -16,7 +16,7 @@ MEASURED = "smollm2"
 def warnings(s: Settings) -> Iterator[str]:
     """One line for each doubt; it names the field and the mend."""
     cache, serving = s.kv_cache, s.serving
-    if cache.enable_quant:
+    if cache.enable_quant and not cache.preset and not cache.recipe:
         yield from _quality(s)
     blocks = cache.max_cache_blocks
     if blocks and serving.max_context and serving.max_context > blocks * cache.block_size:
@@ -34,10 +34,10 @@ def warnings(s: Settings) -> Iterator[str]:
 
 def _quality(s: Settings) -> Iterator[str]:
     cache = s.kv_cache
-    key_bits = cache.key_bits + cache.key_residual_bits
-    if cache.value_bits > key_bits:
+    key_bits = cache.bits("key") + cache.key_residual_bits
+    if cache.bits("value") > key_bits:
         yield (
-            f"kv_cache.value_bits: {cache.value_bits} bits for values and {key_bits} for keys; "
+            f"kv_cache.value_bits: {cache.bits('value')} bits for values and {key_bits} for keys; "
             "keys need at least as many bits as values"
         )
     if cache.key_residual_bits:
@@ -48,7 +48,7 @@ def _quality(s: Settings) -> Iterator[str]:
     spec = cache.to_spec()
     if key_bits < 8 and MEASURED not in s.model.path.lower():
         yield (
-            f"kv_cache.key_bits: {cache.key_bits}-bit keys without calibration fail on models with biased "
+            f"kv_cache.key_bits: {cache.bits('key')}-bit keys without calibration fail on models with biased "
             "keys (Qwen2.5 is one); measure before serving, or use key_bits: 8"
         )
     if cache.rotate_seed and not spec.rotate:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvant.config.engine_options import owned
-from kvant.config.kv_cache import QUANT_FIELDS, KVCache
+from kvant.config.kv_cache import FORMAT_FIELDS, QUANT_FIELDS, KVCache
 from kvant.config.serving import is_loopback
 
 if TYPE_CHECKING:
@@ -60,12 +60,31 @@ def unquantised_has_no_codec(s: Settings) -> Found:
             )
 
 
+def one_choice_of_formats(s: Settings) -> Found:
+    """`preset`, `recipe` and fields that name formats exclude each other; a recipe has its `skip_layers`."""
+    cache = s.kv_cache
+    rest: tuple[str, ...]
+    if cache.recipe is not None:
+        chosen, rest = "recipe", ("preset", *FORMAT_FIELDS, "skip_layers")
+    elif cache.preset is not None:
+        chosen, rest = "preset", FORMAT_FIELDS
+    else:
+        return
+    for name in rest:
+        if (name == "preset" and cache.preset is not None) or (name != "preset" and _explicit(cache, name)):
+            yield Contradiction(
+                f"kv_cache.{name}",
+                f"is said by the {chosen} already; drop one of the two",
+                (f"kv_cache.{chosen}",),
+            )
+
+
 def codec_has_the_width(s: Settings) -> Found:
     """`int` has 8 and 4 bits, `codebook` 4, 3 and 2, `polar` is written as 4; `auto` takes all, and 16."""
     cache = s.kv_cache
     widths = {"auto": (2, 3, 4, 8, 16), "int": (4, 8), "codebook": (2, 3, 4), "polar": (4,)}[cache.codec]
     for side in SIDES:
-        bits = getattr(cache, f"{side}_bits")
+        bits = cache.bits(side)
         if bits in widths:
             continue
         if cache.codec == "int" and bits < 4:
@@ -86,7 +105,7 @@ def residual_needs_codebook_keys(s: Settings) -> Found:
     if not cache.key_residual_bits:
         return
     others = ("kv_cache.codec", "kv_cache.key_bits")
-    if cache.codec_of(cache.key_bits) != "codebook":
+    if cache.codec_of(cache.bits("key")) != "codebook":
         yield Contradiction(
             "kv_cache.key_residual_bits",
             "needs keys in a codebook of 2, 3 or 4 bits; did you mean key_bits: 3, codec: auto?",
@@ -106,8 +125,7 @@ def codebooks_need_rotation(s: Settings) -> Found:
     if cache.rotate_enable is not False:
         return
     for side in SIDES:
-        bits = getattr(cache, f"{side}_bits")
-        if cache.codec_of(bits) in ("codebook", "polar"):
+        if cache.codec_of(cache.bits(side)) in ("codebook", "polar"):
             yield Contradiction(
                 "kv_cache.rotate_enable",
                 "contradicts the codec: codebook and polar are made for rotated vectors; "
@@ -128,9 +146,7 @@ def asymmetric_needs_int(s: Settings) -> Found:
 def byte_scale_needs_codebook(s: Settings) -> Found:
     """`scale: byte` needs a codebook for keys or values."""
     cache = s.kv_cache
-    if cache.scale == "byte" and not any(
-        cache.codec_of(bits) == "codebook" for bits in (cache.key_bits, cache.value_bits)
-    ):
+    if cache.scale == "byte" and not any(cache.codec_of(cache.bits(side)) == "codebook" for side in SIDES):
         yield Contradiction(
             "kv_cache.scale",
             "is the scale of a codebook, and neither keys nor values use one; "
@@ -188,6 +204,7 @@ UNQUANTISED: tuple[Callable[[Settings], Found], ...] = (unquantised_has_no_codec
 """Rules for enable_quant: false."""
 
 QUANTISED: tuple[Callable[[Settings], Found], ...] = (
+    one_choice_of_formats,
     codec_has_the_width,
     residual_needs_codebook_keys,
     codebooks_need_rotation,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvant.engine.impl import KvantImpl
+    from kvant.recipes import Recipe
 
 LOGGER = "vllm.kvant"
 """Below vLLM's own, whose level and format hold for it."""
@@ -31,6 +32,20 @@ def announce_memory(huge: bool) -> None:
 
     words = "in huge pages" if huge else "not all in huge pages: it is read slower; `kvant doctor` looks why"
     init_logger(LOGGER).info_once(f"kvant: the KV cache lies {words}", scope="process")
+
+
+def announce_recipe(recipe: Recipe) -> None:
+    """Log, once in every worker, which recipe was loaded and how much of it."""
+    from vllm.logger import init_logger
+
+    init_logger(LOGGER).info_once(recipe_line(recipe), scope="process")
+
+
+def recipe_line(recipe: Recipe) -> str:
+    """Its name and digests, and how many layers' transforms were found."""
+    made, layers = recipe.facts.calibration, recipe.facts.model.layers
+    found = f"transforms of {layers} of {layers} layers, SHA-256 {made.sha256}" if made else "no transforms"
+    return f"kvant: recipe {recipe.facts.name} for {recipe.facts.model.name}, digest {recipe.digest}: {found}"
 
 
 def line(layers: list[KvantImpl], total: int) -> str:

@@ -10,6 +10,7 @@ import json
 from argparse import Namespace
 from typing import Any, NoReturn
 
+from kvant.cache.spec import CacheSpec
 from kvant.config import Settings
 from kvant.engine.environment import KV_SPACE, eager
 from kvant.errors import EngineError
@@ -20,9 +21,18 @@ AUTO_FIT = -1
 
 
 def options(
-    settings: Settings, model: str, *, served_name: str, cpu: bool, env: dict[str, str]
+    settings: Settings,
+    model: str,
+    spec: CacheSpec | None,
+    *,
+    served_name: str,
+    cpu: bool,
+    env: dict[str, str],
 ) -> dict[str, Any]:
-    """vLLM option name -> value; what the user wrote under `engine:` comes last."""
+    """vLLM option name -> value; what the user wrote under `engine:` comes last.
+
+    Without a spec, the cache is vLLM's own.
+    """
     serving, cache = settings.serving, settings.kv_cache
     chosen: dict[str, Any] = {
         "model": model,
@@ -44,9 +54,9 @@ def options(
         memory = 1.0
     if memory is not None:
         chosen["kv_cache_memory_bytes"] = int(memory * GIB)
-    if cache.enable_quant:
+    if spec is not None:
         chosen["attention_backend"] = "CUSTOM"
-        chosen["additional_config"] = {"kvant": cache.to_spec().to_json()}
+        chosen["additional_config"] = {"kvant": spec.to_json()}
     if cpu:
         chosen["enforce_eager"] = eager(settings)
     for name, value in settings.engine.items():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kvant import models
 from kvant.config import Settings
 from kvant.engine import arguments, environment, orphans, versions
+from kvant.engine.chosen import Chosen, Report, choose
 from kvant.errors import EngineError, KvantError, ModelError
 from kvant.models import manifest
 from kvant.models.resolve import PACKAGED
@@ -40,23 +41,28 @@ class Engine:
     client: AsyncLLM
     args: Namespace
     versions: versions.Versions
+    cache: Chosen
     notes: tuple[str, ...]
     """What the user should know about how it was started."""
 
 
-def start(settings: Settings) -> Engine:
-    """Verify the model, then start vLLM on it. Blocks; `KvantError` names what is in the way."""
+def start(settings: Settings, report: Report = lambda text: None) -> Engine:
+    """Verify the model, choose its cache, start vLLM on it. Blocks; `KvantError` names what is in the way.
+
+    `report` hears what a start waits for, where it is more than vLLM.
+    """
     found = versions.check()
-    model = models.resolve(settings.model.path)
+    model, digest = models.resolve(settings.model.path), ""
     local = isinstance(model, Path)
     if isinstance(model, Path):
-        manifest.verify(model, settings.model.trust)
+        digest = manifest.verify(model, settings.model.trust)
     elif not settings.model.trust:
         raise ModelError(
             f"model.trust is false, but {model!r} is a hub id: vLLM fetches its files itself and no manifest "
             "covers them; download the model and set model.path to its folder"
         )
-    notes = environment.conflicts(settings)
+    cache = choose(settings, model, digest, report)
+    notes = [*environment.conflicts(settings), *cache.notes]
     environment.apply(environment.defaults(settings, cpu=found.cpu, local_model=local))
     os.environ[orphans.PARENT] = str(os.getpid())
 
@@ -64,12 +70,13 @@ def start(settings: Settings) -> Engine:
         arguments.options(
             settings,
             str(model),
+            cache.spec,
             served_name=settings.model.served_name or Path(settings.model.path).name,
             cpu=found.cpu,
             env=dict(os.environ),
         )
     )
-    return Engine(_launch(args, local), args, found, tuple(notes))
+    return Engine(_launch(args, local), args, found, cache, tuple(notes))
 
 
 def _launch(args: Namespace, local: bool) -> AsyncLLM:

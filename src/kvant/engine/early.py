@@ -15,8 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kvant.cache.spec import CacheSpec
-from kvant.engine.selection import asked
+from kvant.engine.selection import asked, read
 
 
 def check(argv: Sequence[str]) -> None:
@@ -32,7 +31,7 @@ def check(argv: Sequence[str]) -> None:
         return
     wanted = asked(additional, backend.upper() == "CUSTOM")
     if wanted is not None:
-        CacheSpec.from_json(wanted)
+        read(wanted)
 
 
 def _is_vllm(program: str) -> bool:

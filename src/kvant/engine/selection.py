@@ -8,12 +8,17 @@ option the answer is vLLM's own class, untouched. With it, everything that could
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvant import recipes
 from kvant.cache.spec import CacheSpec
 from kvant.engine import versions
+from kvant.engine.announce import announce_recipe
 from kvant.engine.refusals import check
 from kvant.errors import ConfigError
+from kvant.models import manifest
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -42,6 +47,50 @@ def asked(additional: Any, custom: bool) -> Any:
     return wanted
 
 
+def read(wanted: Any) -> tuple[CacheSpec, recipes.Recipe | None]:
+    """The spec our option describes, and the recipe it was taken from; `KvantError` says what is wrong."""
+    if not isinstance(wanted, dict) or "recipe" not in wanted:
+        return CacheSpec.from_json(wanted), None
+    folder = wanted["recipe"]
+    beside = sorted(wanted.keys() - {"recipe", "block_size"})
+    if beside:
+        raise ConfigError(
+            f"kvant.{beside[0]}: a recipe says this already; give either kvant.recipe or {', '.join(beside)}"
+        )
+    if not isinstance(folder, str) or not folder:
+        raise ConfigError(f"kvant.recipe: {folder!r} is not the folder of a recipe")
+    recipe = _loaded(str(Path(folder).expanduser().absolute()))
+    pages = {"block_size": wanted["block_size"]} if "block_size" in wanted else {}
+    return CacheSpec.from_json(recipe.spec.to_json() | pages), recipe
+
+
+@cache
+def _loaded(folder: str) -> recipes.Recipe:
+    # Once in a process: vLLM asks for every layer.
+    return recipes.load(folder)
+
+
+def _check_model(recipe: recipes.Recipe, config: VllmConfig) -> None:
+    model = config.model_config
+    if not Path(model.model).is_dir():
+        raise ConfigError(
+            f"kvant.recipe: a recipe is pinned to the files of its model, and {model.model!r} is no folder: "
+            "give vLLM the model's folder"
+        )
+    recipe.check_model(
+        _recorded(model.model),
+        model.get_total_num_hidden_layers(),
+        model.get_total_num_kv_heads(),
+        [model.get_head_size()],
+    )
+    announce_recipe(recipe)
+
+
+@cache
+def _recorded(folder: str) -> str:
+    return manifest.recorded(Path(folder))
+
+
 def spec_of(config: VllmConfig) -> CacheSpec | None:
     """The cache spec a vLLM configuration asks for; None where it does not ask for Kvant."""
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
@@ -50,7 +99,9 @@ def spec_of(config: VllmConfig) -> CacheSpec | None:
     if wanted is None:
         return None
     size = config.cache_config.block_size
-    spec = CacheSpec.from_json({"block_size": size, **wanted} if isinstance(wanted, dict) else wanted)
+    spec, recipe = read({"block_size": size, **wanted} if isinstance(wanted, dict) else wanted)
+    if recipe is not None:
+        _check_model(recipe, config)
     if spec.block_size != size:
         raise ConfigError(
             f"kvant.block_size is {spec.block_size}, but vLLM's --block-size is {size}: "

@@ -121,8 +121,7 @@ class Service:
     @contextlib.asynccontextmanager
     async def _running(self, engine: Engine) -> AsyncIterator[None]:
         try:
-            spec = self._settings.kv_cache.to_spec() if self._settings.kv_cache.enable_quant else None
-            report = await verify_engine(engine.client, spec)
+            report = await verify_engine(engine.client, engine.cache.spec)
             app = await _vllm_app(engine)
             async with app.router.lifespan_context(app):
                 await smoke(app, engine.args.served_model_name[0])
@@ -152,7 +151,12 @@ class Service:
 
     async def _started(self) -> Engine | None:
         """The engine, or None when a signal came first."""
-        start = asyncio.ensure_future(boot.in_thread(lambda: boot.start(self._settings)))
+        loop = asyncio.get_running_loop()
+
+        def waits_for(text: str) -> None:
+            loop.call_soon_threadsafe(lambda: self._door.become(self._door.state.waiting(text)))
+
+        start = asyncio.ensure_future(boot.in_thread(lambda: boot.start(self._settings, waits_for)))
         asked = asyncio.ensure_future(self._stop.asked.wait())
         await asyncio.wait({start, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
@@ -178,6 +182,9 @@ class Service:
                 "formats": report.formats,
                 "kernel": report.kernel,
                 "identity": report.digest,
+                "preset": engine.cache.preset,
+                "recipe": engine.cache.recipe.digest if engine.cache.recipe else "",
+                "calibrated_layers": str(engine.cache.calibrated_layers),
             }
         )
         metrics.join(get_prometheus_registry())
@@ -186,6 +193,7 @@ class Service:
         facts = table.rows(
             self._settings,
             report,
+            engine.cache,
             name=name,
             max_context=engine.client.model_config.max_model_len,
             engine=f"Kvant {__version__}, {engine.versions.distribution} {engine.versions.vllm}",

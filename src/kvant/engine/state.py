@@ -23,6 +23,10 @@ class State:
     phase: Phase = Phase.LOADING
     reason: str = "the engine is starting"
 
+    def waiting(self, reason: str) -> State:
+        """Still loading, for another reason."""
+        return State(Phase.LOADING, reason) if self.phase is Phase.LOADING else self
+
     def up(self) -> State:
         """The engine runs, is verified, and has answered once."""
         return State(Phase.READY, "") if self.phase is Phase.LOADING else self

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvant.config import Settings
+from kvant.engine.chosen import Chosen
 from kvant.engine.verify import EngineReport
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rows(
-    settings: Settings, report: EngineReport, *, name: str, max_context: int, engine: str
+    settings: Settings, report: EngineReport, chosen: Chosen, *, name: str, max_context: int, engine: str
 ) -> list[tuple[str, str]]:
     """The facts, in reading order; numbers are those the workers reported."""
     kept = sum(layer.why.startswith("kept") for layer in report.layers)
@@ -44,9 +45,20 @@ def rows(
         ),
         ("threads", f"{report.threads}" + (f" on each of {report.ranks} ranks" if report.ranks > 1 else "")),
     ]
+    found[3:3] = _choice(chosen)
     if report.digest:
         found.append(("identity", report.digest))
     return [*found, ("listening on", url(settings))]
+
+
+def _choice(chosen: Chosen) -> list[tuple[str, str]]:
+    """Which preset and which recipe decided what is stored; nothing where the formats were named."""
+    found = [("preset", chosen.preset)] if chosen.preset else []
+    if recipe := chosen.recipe:
+        made = recipe.facts.calibration
+        calibrated = f", {made.transform} for positions below {made.max_position:,}" if made else ""
+        found.append(("recipe", f"{recipe.folder} (digest {recipe.digest[:16]}{calibrated})"))
+    return found
 
 
 def url(settings: Settings) -> str:

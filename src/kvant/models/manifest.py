@@ -74,6 +74,13 @@ def verify(folder: Path, trust: bool) -> str:
     return _digest(recorded)
 
 
+def recorded(folder: Path) -> str:
+    """The digest in the manifest of a model folder, without reading the weights; made if there is none."""
+    _require_model(folder)
+    path = _path_of(folder)
+    return create(folder) if path is None else _digest(_load(path))
+
+
 def create(folder: Path) -> str:
     """Record the files as they are now, after checking that the weights are whole; returns the digest."""
     _require_model(folder)

@@ -10,7 +10,7 @@ Light: whoever serves loads it, so it imports no framework.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -184,8 +184,3 @@ def _calibration(folder: Path, facts: Facts, tree: Node) -> dict[str, str]:
 def save(folder: Path, facts: Facts) -> None:
     """Write recipe.yaml beside the files it names; the folder is not in its final place yet."""
     (folder / RECIPE).write_text(dump(facts.model_dump(mode="json")), encoding="utf-8")
-
-
-def with_pages(spec: CacheSpec, block_size: int) -> CacheSpec:
-    """The same cache in pages of so many tokens, which a recipe leaves open."""
-    return replace(spec, block_size=block_size)

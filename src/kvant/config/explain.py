@@ -6,7 +6,7 @@ import re
 import types
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -67,17 +67,17 @@ def _unknown(path: tuple[int | str, ...]) -> str:
     known = owner.model_fields if owner else {}
     text = "unknown field"
     # There are few sections, far from each other: a looser match is still the right one.
-    close = near(name, known, 0.6 if path[:-1] else 0.5)
-    if close:
-        return f"{text}; did you mean {close}?"
     plain = name.lower().replace("-", "_")
     elsewhere = [
         f"{section}.{plain}"
         for section in Settings.model_fields
         if (model := section_of((section,))) and plain in model.model_fields
     ]
-    if elsewhere:
+    close = near(name, known, 0.6 if path[:-1] else 0.5)
+    if plain not in known and elsewhere:
         return f"{text}; did you mean {elsewhere[0]}?"
+    if close:
+        return f"{text}; did you mean {close}?"
     return f"{text}; known here: {', '.join(known)}"
 
 
@@ -96,6 +96,7 @@ def _choices(path: tuple[int | str, ...]) -> tuple[Any, ...]:
     owner = section_of(path[:-1])
     annotation = owner.model_fields[str(path[-1])].annotation if owner else None
     options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    options = tuple(get_args(option)[0] if get_origin(option) is Annotated else option for option in options)
     return tuple(choice for option in options if get_origin(option) is Literal for choice in get_args(option))
 
 

@@ -44,9 +44,9 @@ SIDES = ("key", "value")
 
 
 def _explicit(section: KVCache, name: str) -> bool:
-    """True for a field that was written down and says something else than the default."""
-    default = type(section).model_fields[name].default
-    return name in section.model_fields_set and getattr(section, name) != default
+    """True for a field that was written down and says something, and something else than the default."""
+    value, default = getattr(section, name), type(section).model_fields[name].default
+    return name in section.model_fields_set and value is not None and value != default
 
 
 def unquantised_has_no_codec(s: Settings) -> Found:
@@ -71,7 +71,8 @@ def one_choice_of_formats(s: Settings) -> Found:
     else:
         return
     for name in rest:
-        if (name == "preset" and cache.preset is not None) or (name != "preset" and _explicit(cache, name)):
+        # The default preset may be written out, but not beside a recipe.
+        if _explicit(cache, name) or (name == "preset" and cache.preset is not None):
             yield Contradiction(
                 f"kv_cache.{name}",
                 f"is said by the {chosen} already; drop one of the two",

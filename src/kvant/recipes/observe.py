@@ -34,7 +34,9 @@ class Observer:
         import torch
         from transformers import DynamicCache
 
-        cache = DynamicCache(config=self.model.config.get_text_config())
+        # Without the configuration every layer keeps every key; masks say which are attended. A Llama whose
+        # configuration names a sliding window that it does not use would otherwise lose keys.
+        cache = DynamicCache()
         with torch.inference_mode():
             for start in range(0, len(span.tokens), CHUNK):
                 part = torch.from_numpy(span.tokens[start : start + CHUNK])[None].to(self.model.device)

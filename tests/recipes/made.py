@@ -98,9 +98,7 @@ def facts(folder: Path, digest: str = DIGEST, **cache: Any) -> Facts:
     )
 
 
-def recipe(
-    folder: Path, calibration: Calibration | None = None, digest: str = DIGEST, **cache: Any
-) -> Path:
+def recipe(folder: Path, calibration: Calibration | None = None, digest: str = DIGEST, **cache: Any) -> Path:
     """A recipe folder with these transforms."""
     folder.mkdir(parents=True, exist_ok=True)
     (calibration or transforms()).save(folder / TRANSFORMS)

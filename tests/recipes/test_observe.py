@@ -31,7 +31,7 @@ def span() -> Span:
 
 
 def directly(model: Any, tokens: Span) -> tuple[list[tuple[Any, Any]], Any]:
-    """(queries, keys) of each layer, (heads, tokens, D) float64, and the last hidden states; one eager pass."""
+    """(queries, keys) of each layer, (heads, tokens, D), and the last hidden states; one eager pass."""
     seen: list[tuple[Any, Any]] = []
 
     def watch(module: Any, args: Any, kwargs: Any) -> None:

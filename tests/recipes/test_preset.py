@@ -35,5 +35,5 @@ def test_the_safe_preset_needs_nothing() -> None:
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
-    with pytest.raises(CalibrationError, match="no preset is named 'loseless'.*did you mean lossless"):
+    with pytest.raises(CalibrationError, match=r"no preset is named 'loseless'.*did you mean lossless"):
         preset.find("loseless")

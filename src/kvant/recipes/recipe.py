@@ -139,14 +139,17 @@ def load(folder: Path | str) -> Recipe:
         spec = CacheSpec.from_json(fields)
     except KvantError as error:
         text = str(error).removeprefix("kvant.").removeprefix("kvant: ")
-        raise CalibrationError(f"{file}:{strict.line_of(tree, ['cache'])}: cache: {text}") from None
-    numbers = [*spec.skip_layers, *(one.layer for one in spec.layers)]
-    for number in numbers:
-        if number >= facts.model.layers:
-            line = strict.line_of(tree, ["cache"])
-            raise CalibrationError(
-                f"{file}:{line}: cache: names layer {number}, but model.layers is {facts.model.layers}"
-            )
+        line = strict.line_of(tree, ["cache", text.partition(" ")[0]])
+        raise CalibrationError(f"{file}:{line}: cache: {text}") from None
+    named = {"skip_layers": spec.skip_layers, "layers": [one.layer for one in spec.layers]}
+    for field, numbers in named.items():
+        for number in numbers:
+            if number >= facts.model.layers:
+                line = strict.line_of(tree, ["cache", field])
+                raise CalibrationError(
+                    f"{file}:{line}: cache.{field}: names layer {number}, but model.layers is "
+                    f"{facts.model.layers}"
+                )
     return Recipe(folder, facts, spec, file_digest(file))
 
 

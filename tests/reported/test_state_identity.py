@@ -1,7 +1,7 @@
 """Reported failures of kinds state-identity and transfer-persistence.
 
-H5-21 is about calibration artefacts, which do not exist yet. Pages never leave the engine: whatever
-would store, offload or send them is refused at start, because raw pages do not carry their identity.
+H5-21, about calibration artefacts, is in test_calibration_artefacts.py. Pages never leave the engine:
+whatever would store, offload or send them is refused at start, because raw pages do not carry their identity.
 """
 
 from __future__ import annotations

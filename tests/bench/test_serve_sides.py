@@ -68,7 +68,14 @@ def test_what_kvant_serve_is_told_becomes_the_same_options():
     stock, ours = sides.stock(setup, 1000), sides.kvant(setup, "int8", 1000)
     fields = dict(word.removeprefix("--set=").split("=", 1) for word in ours.command if "--set=" in word)
     settings = load(None, {name: resolve(text.strip('"')) for name, text in fields.items()})
-    chosen = options(settings, str(setup.model), served_name="bench", cpu=True, env=dict(ours.env))
+    chosen = options(
+        settings,
+        str(setup.model),
+        settings.kv_cache.to_spec(),
+        served_name="bench",
+        cpu=True,
+        env=dict(ours.env),
+    )
     theirs, own = set(stock.command), set(command_line(chosen))
     only_stock = {"--host=127.0.0.1", "--port=1000"}
     assert {word for word in theirs - own if word.startswith("--")} == only_stock

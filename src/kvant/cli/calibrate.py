@@ -40,7 +40,6 @@ def calibrate(
     killed goes on where it was.
     """
     from kvant import models
-    from kvant.models import console as pulling
     from kvant.models import manifest
     from kvant.recipes.child import QUIET
     from kvant.recipes.console import progress
@@ -53,7 +52,7 @@ def calibrate(
 
     if transform not in (None, "gm", "diag"):
         raise CalibrationError(f"--transform {transform!r}: is neither gm nor diag")
-    with pulling.progress(model) as pull:
+    with progress(f"pulling {model}") as pull:
         folder = models.resolve(model, pull)
     if not isinstance(folder, Path):
         raise CalibrationError(f"{model!r} is a hub id: a recipe is pinned to files; give the model's folder")
@@ -70,6 +69,6 @@ def calibrate(
         device=device,
         command=shlex.join(["kvant", *sys.argv[1:]]),
     )
-    with progress(job.name) as show:
+    with progress(f"calibrating {job.name}") as show:
         made = make(job, show)
     typer.echo(f"{made}\n\nkvant serve {shlex.quote(model)} --recipe {shlex.quote(str(made))}")

@@ -42,7 +42,7 @@ def serve(
 ) -> None:
     """Serve a model with a low-bit KV cache through an OpenAI-compatible API.
 
-    Without options: the demo model, keys and values in 8 bits, on http://127.0.0.1:8080.
+    Without options: the demo model and the default preset, on http://127.0.0.1:8080.
     """
     from kvant.config import load
     from kvant.config.scalars import resolve

@@ -53,7 +53,9 @@ class Job:
 
 def calibrate(job: Job, progress: Progress = lambda step, fraction: None) -> Path:
     """The folder of the recipe, made if it is not there; `CalibrationError` says what is in the way."""
-    kind = job.transform or preset.find(job.preset).transform
+    chosen = preset.find(job.preset)
+    chosen.spec()  # says now, not after minutes, that this build lacks a format
+    kind = job.transform or chosen.transform
     if kind not in preset.CALIBRATED:
         raise CalibrationError(
             f"preset {job.preset} needs no calibration: `kvant serve {job.name} --preset {job.preset}`; "

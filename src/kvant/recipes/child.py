@@ -52,7 +52,7 @@ def main() -> int:
     fields = json.loads(sys.argv[1])
     job = Job(**{**fields, "data": tuple(fields["data"])})
     try:
-        with progress(job.name) as show:
+        with progress(f"calibrating {job.name}") as show:
             folder = calibrate(job, show)
     except CalibrationError as error:
         print(json.dumps(str(error)))

@@ -1,4 +1,4 @@
-"""The progress of a calibration on stderr: a bar on a terminal, a line for every tenth elsewhere."""
+"""The progress of long work on stderr: a bar on a terminal, a line for every tenth elsewhere."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Progress = Callable[[str, float], None]
 
 
 @contextmanager
-def progress(name: str) -> Iterator[Progress]:
-    """A callback for `calibrate`."""
+def progress(what: str) -> Iterator[Progress]:
+    """A callback for `calibrate` and `models.resolve`; `what` stands before each step."""
     if sys.stderr.isatty():
         from kvant.models import console
 
-        with console.progress(f"calibrating {name}") as show:
+        with console.progress(what) as show:
             yield show
     else:
-        yield _lines(name)
+        yield _lines(what)
 
 
-def _lines(name: str) -> Progress:
+def _lines(what: str) -> Progress:
     start, shown = time.monotonic(), -1
 
     def show(step: str, fraction: float) -> None:
@@ -30,6 +30,6 @@ def _lines(name: str) -> Progress:
         if fraction == 0 or int(fraction * 10) > shown:
             shown = int(fraction * 10)
             seconds = time.monotonic() - start
-            print(f"calibrating {name}: {step} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+            print(f"{what}: {step} ({seconds:.0f} s)", file=sys.stderr, flush=True)
 
     return show

@@ -57,7 +57,7 @@ def test_a_recipe_is_made_found_and_not_made_twice(job: MakeJob) -> None:
     made_ = recipe.facts.calibration
     assert made_ is not None
     assert (made_.transform, made_.max_position) == ("gm", 300)
-    assert made_.corpora == ("english", "chinese", "code")
+    assert made_.corpora == ("english", "code", "chinese")
     assert steps[-1] == ("1,500 of 1,500 tokens", 1.0)
     assert "`int8`, `int8`" in (folder / CARD).read_text()
     assert made_.sha256 in (folder / CARD).read_text()

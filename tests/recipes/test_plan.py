@@ -49,3 +49,11 @@ def test_the_identity_is_that_of_model_and_tokens() -> None:
 def test_too_little_text_is_refused() -> None:
     with pytest.raises(CalibrationError, match="the texts have 100 tokens; calibration needs 1024"):
         plan([range(100)], 2048)
+
+
+@pytest.mark.parametrize("tokens", [4_000, 16_384, 60_000])
+def test_texts_have_their_share_however_much_there_is(tokens: int) -> None:
+    texts = [np.full(tokens // 4, n) for n in range(4)]
+    read = np.concatenate([span.tokens for span in plan(texts, 4 * TILE)])
+    share = np.bincount(read) / len(read)
+    assert share.min() > 0.1, share

@@ -41,24 +41,25 @@ class Span:
 def plan(texts: Sequence[Sequence[int]], length: int, prefix: Sequence[int] = ()) -> list[Span]:
     """Sequences over the positions below `length`, each begun by `prefix` (BOS), from tokenised texts.
 
-    The texts stand in a ring, the sequences start at equal distances on it.
+    Sequences are cut from the texts end to end. Of more text than is read, every `TILE` tokens skip some,
+    so that each text has its share; less text is read again.
     """
     ring = np.concatenate([np.asarray(text, np.int64) for text in texts])
     if len(ring) < LEAST:
         raise CalibrationError(f"the texts have {len(ring)} tokens; calibration needs {LEAST} or more")
     tiles = [(first, min(TILE, length - first)) for first in range(0, length, TILE)]
     spans = [(0, length), *tiles * max(1, -(-LEAST_TILES // len(tiles)))]
-    starts = [n * len(ring) // len(spans) for n in range(len(spans))]
+    read = np.arange(sum(size for _, size in spans))
+    whole = read // TILE * TILE
+    tokens = ring[(whole * max(len(ring), len(read)) // len(read) + read - whole) % len(ring)]
+    parts = np.split(tokens, np.cumsum([size for _, size in spans])[:-1])
+    for part in parts:
+        part[: len(prefix)] = prefix
     return [
-        Span(first, _cut(ring, start, size, prefix))
-        for start, (first, size) in zip(starts, spans, strict=True)
+        Span(first, part)
+        for (first, size), part in zip(spans, parts, strict=True)
         if size > SINKS + len(prefix)
     ]
-
-
-def _cut(ring: NDArray[np.int64], start: int, size: int, prefix: Sequence[int]) -> NDArray[np.int64]:
-    body = np.take(ring, np.arange(start, start + size - len(prefix)), mode="wrap")
-    return np.concatenate([np.asarray(prefix, np.int64), body])
 
 
 def identity(model_digest: str, sequences: Sequence[Span]) -> str:

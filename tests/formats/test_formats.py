@@ -23,7 +23,7 @@ def round_trip(fmt: Format, x: np.ndarray) -> np.ndarray:
 @FORMATS
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
 def test_distortion_within_named_bound(fmt: Format, head_dim: int, rng: np.random.Generator) -> None:
-    x = rng.standard_normal((4000, head_dim)).astype(np.float32)
+    x = rng.standard_normal((256_000 // head_dim, head_dim)).astype(np.float32)
     error = np.mean((round_trip(fmt, x) - x) ** 2)
     # A uniform grid spans the largest of D values, so it coarsens with D; the bounds are for D = 64.
     spread = np.log(head_dim) / np.log(64) if fmt.name.startswith("int") else 1.0
@@ -79,7 +79,7 @@ def test_trellis_search_is_near_the_best_path(rng: np.random.Generator) -> None:
     found = viterbi.search(rows, viterbi.distances(integer_levels(4), 4), 4)
     error = ((x - levels[viterbi.states(found, 4)]) ** 2).sum(-1)
     assert np.all(error >= best - 1e-6)
-    assert error.sum() < 2 * best.sum()
+    assert error.sum() < 3 * best.sum()
 
 
 def test_trellis_of_outliers_stays_a_ring(rng: np.random.Generator) -> None:

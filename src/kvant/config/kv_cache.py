@@ -46,7 +46,8 @@ class KVCache(Section):
     codec: Codec = Field(
         default="auto",
         description="auto: 16 bits are bf16, 8 are int8, 2 to 4 a codebook; int has 8 and 4 bits; "
-        "polar has 3.875 bits and is written as 4; trellis has 4, 3 and 2: closer than a codebook, slower to write.",
+        "polar has 3.875 bits and is written as 4; trellis has 4, 3 and 2, closer than a codebook "
+        "and slower to write.",
     )
     key_bits: Bits = Field(default=8, description="Bits of a key element.")
     key_residual_bits: Annotated[Literal[0, 1], Whole] = Field(

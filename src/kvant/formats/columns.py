@@ -18,6 +18,7 @@ line, q in its low bits: byte 2*t + q for keys, 8*(t/4) + 4*q + t%4 for values.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,15 @@ from kvant.formats.base import TILE, Bytes, Side
 
 COLUMNS = 4
 LINE = 64
+Number = TypeVar("Number", bound=np.generic)
 
 
-def walk(x: NDArray[np.generic]) -> NDArray[np.generic]:
+def walk(x: NDArray[Number]) -> NDArray[Number]:
     """Vectors (n, D) in the order of the ring."""
     return x.reshape(len(x), -1, COLUMNS).swapaxes(1, 2).reshape(x.shape)
 
 
-def unwalk(x: NDArray[np.generic]) -> NDArray[np.generic]:
+def unwalk(x: NDArray[Number]) -> NDArray[Number]:
     """The inverse of `walk`."""
     return x.reshape(len(x), COLUMNS, -1).swapaxes(1, 2).reshape(x.shape)
 
@@ -42,7 +44,8 @@ def unwalk(x: NDArray[np.generic]) -> NDArray[np.generic]:
 def _bytes(side: Side, columns: int) -> NDArray[np.intp]:
     """The byte of every (token, column) in a line of 16 * columns bytes."""
     t, q = np.meshgrid(np.arange(TILE), np.arange(columns), indexing="ij")
-    return columns * t + q if side == "key" else 4 * columns * (t // 4) + 4 * q + t % 4
+    place: NDArray[np.intp] = columns * t + q if side == "key" else 4 * columns * (t // 4) + 4 * q + t % 4
+    return place
 
 
 def pack(codes: NDArray[np.unsignedinteger], bits: int, side: Side) -> Bytes:
@@ -70,4 +73,5 @@ def unpack(data: Bytes, bits: int, head_dim: int, side: Side) -> NDArray[np.uint
         last = np.concatenate((half << 4, half & 0xF0), axis=1)
         columns = np.concatenate((columns, last[..., None]), axis=2)
     each = np.unpackbits(columns, axis=-1, count=head_dim // COLUMNS * bits).reshape(TILE, head_dim, bits)
-    return (each << np.arange(bits - 1, -1, -1, dtype=np.uint8)).sum(-1, dtype=np.uint8)
+    codes: NDArray[np.uint8] = (each << np.arange(bits - 1, -1, -1, dtype=np.uint8)).sum(-1, dtype=np.uint8)
+    return codes

@@ -46,15 +46,15 @@ def integer_levels(bits: int) -> NDArray[np.int8]:
     return np.concatenate((half, -half))
 
 
-def fit(bits: int, half: NDArray[np.floating], seed: int, rounds: int, vectors: int) -> NDArray[np.float64]:
+def fit(bits: int, half: NDArray[np.float32], seed: int, rounds: int, vectors: int) -> NDArray[np.float64]:
     """Levels 0 to 127 in units of the rms after `rounds` of Lloyd's algorithm from `half`.
 
     Each round encodes `vectors` of 64 normal values and moves every level to the mean of what it stood for.
     """
     rng = np.random.default_rng(seed)
-    half = half.astype(np.float64)
+    moved = half.astype(np.float64)
     for _ in range(rounds):
-        integers = np.rint(np.clip(np.concatenate((half, -half)) / STEPS[bits], -127, 127)).astype(np.int64)
+        integers = np.rint(np.clip(np.concatenate((moved, -moved)) / STEPS[bits], -127, 127)).astype(np.int64)
         x = rng.standard_normal((vectors, 64)).astype(np.float32)
         x = columns.walk(x / from_byte(to_byte(np.sqrt((x * x).mean(axis=-1))))[:, None])
         rows = viterbi.quantise(x, STEPS[bits], bits)
@@ -64,5 +64,5 @@ def fit(bits: int, half: NDArray[np.floating], seed: int, rounds: int, vectors: 
         total = np.bincount(states, x.reshape(-1), viterbi.STATES)
         count = np.bincount(states, minlength=viterbi.STATES)
         both = count[:128] + count[128:]
-        half = np.where(both > 0, (total[:128] - total[128:]) / np.maximum(1, both), half)
-    return half
+        moved = np.where(both > 0, (total[:128] - total[128:]) / np.maximum(1, both), moved)
+    return moved

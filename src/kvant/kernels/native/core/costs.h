@@ -267,10 +267,14 @@ class Costs {
 #endif
     if constexpr (width == 32) return (V)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sixteen), (__m256i)pattern);
 #endif
+#else
+    constexpr std::uint64_t every_byte = 0x0101010101010101u;
+    typedef std::uint64_t Long __attribute__((vector_size(16)));
+    const auto eight = [&](int j) { return every_byte * cost[j]; };
+    if constexpr (bits == 3) return (V)Long{eight(0), eight(1)};
+    const std::uint64_t low = 0xFFFFFFFF;
+    return (V)Long{(eight(0) & low) | eight(1) << 32, (eight(2) & low) | eight(3) << 32};
 #endif
-    V r;
-    for (int lane = 0; lane < width; ++lane) r[lane] = cost[lane >> bits];
-    return r;
   }
 
   // Sums that stop at 255.

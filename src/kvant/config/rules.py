@@ -61,7 +61,7 @@ def unquantised_has_no_codec(s: Settings) -> Found:
 
 
 def codec_has_the_width(s: Settings) -> Found:
-    """`int` has 8 and 4 bits, `codebook` and `trellis` 4 to 2, `polar` is written as 4; `auto` all, and 16."""
+    """`int` has 8 and 4 bits, `codebook` and `trellis` 4 to 2, `polar` is written as 4; `auto` all and 16."""
     cache = s.kv_cache
     widths = {
         "auto": (2, 3, 4, 8, 16),

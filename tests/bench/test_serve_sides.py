@@ -30,6 +30,7 @@ SETUP = Setup(Path("/models/some"), 3, 7600, 16, "0-1")
         "codebook2",
         "codebook4-byte",
         "polar",
+        "trellis3/trellis2",
         "bf16",
         "int8/codebook4",
         "int8/int4",

@@ -23,7 +23,10 @@ WRONG = [
         ("--value-bits", "1"),
         "--value-bits: kv_cache.value_bits: 1 is not one of 2, 3, 4, 8, 16; did you mean 2?",
     ),
-    (("--codec", "codebok"), "--codec: kv_cache.codec: 'codebok' is not one of auto, int, codebook, polar"),
+    (
+        ("--codec", "codebok"),
+        "--codec: kv_cache.codec: 'codebok' is not one of auto, int, codebook, polar, trellis",
+    ),
     (
         ("--codec", "int", "--key-bits", "2"),
         "--key-bits: kv_cache.key_bits: 2 must be 4 or 8 with this codec; did you mean codec: codebook? "

@@ -40,7 +40,7 @@ WRONG = [
     ("model", "trust: 1", "1 is an integer, not true or false; did you mean true?"),
     ("model", "trust: yes", "'yes' is text, not true or false; did you mean true?"),
     ("kv_cache", "enable_quant: off", "'off' is text, not true or false; did you mean false?"),
-    ("kv_cache", "codec: codebok", "'codebok' is not one of auto, int, codebook, polar; did you mean code"),
+    ("kv_cache", "codec: codebok", "'codebok' is not one of auto, int, codebook, polar, trellis; did you"),
     ("kv_cache", "key_bits: 5", "5 is not one of 2, 3, 4, 8, 16; did you mean 4?"),
     ("kv_cache", "key_bits: 7", "7 is not one of 2, 3, 4, 8, 16; did you mean 8?"),
     ("kv_cache", "key_bits: 8.0", "8.0 is a float, not an integer; did you mean 8?"),

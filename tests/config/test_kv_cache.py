@@ -27,6 +27,7 @@ from kvant.formats import KEY_FORMATS, VALUE_FORMATS, parse
         ({"codec": "int", "asymmetric": True, "value_bits": 4}, "int8-asym", "int4-asym", True),
         ({"codec": "codebook", "key_bits": 4, "value_bits": 2}, "codebook4", "codebook2", True),
         ({"codec": "polar", "key_bits": 4, "value_bits": 4}, "polar", "polar", True),
+        ({"codec": "trellis", "key_bits": 3, "value_bits": 2}, "trellis3", "trellis2", True),
     ],
 )
 def test_bits_and_codec_become_formats(fields, key, value, rotate):
@@ -46,7 +47,7 @@ def test_the_founding_documents_default_can_be_written():
 def test_every_allowed_combination_has_formats_and_every_format_a_combination():
     keys, values = set(), set()
     choices = {
-        "codec": ("auto", "int", "codebook", "polar"),
+        "codec": ("auto", "int", "codebook", "polar", "trellis"),
         "key_bits": (2, 3, 4, 8, 16),
         "key_residual_bits": (0, 1),
         "value_bits": (2, 3, 4, 8, 16),

@@ -98,8 +98,8 @@ CASES = [
     (
         "codebooks_need_rotation",
         "kv_cache:\n  value_bits: 4\n  rotate_enable: false\n",
-        "kvant.yaml:3: kv_cache.rotate_enable: false contradicts the codec: codebook and polar are made for "
-        "rotated vectors; leave it out, or did you mean codec: int? "
+        "kvant.yaml:3: kv_cache.rotate_enable: false contradicts the codec: codebook, polar and trellis are "
+        "made for rotated vectors; leave it out, or did you mean codec: int? "
         "(kv_cache.codec is 'auto', default; "
         "kv_cache.value_bits is 4, kvant.yaml:2)",
         "kv_cache:\n  value_bits: 4\n  codec: int\n  rotate_enable: false\n",
@@ -107,8 +107,8 @@ CASES = [
     (
         "codebooks_need_rotation",
         "kv_cache:\n  codec: polar\n  key_bits: 4\n  value_bits: 4\n  rotate_enable: false\n",
-        "kvant.yaml:5: kv_cache.rotate_enable: false contradicts the codec: codebook and polar are made for "
-        "rotated vectors; leave it out, or did you mean codec: int? "
+        "kvant.yaml:5: kv_cache.rotate_enable: false contradicts the codec: codebook, polar and trellis are "
+        "made for rotated vectors; leave it out, or did you mean codec: int? "
         "(kv_cache.codec is 'polar', kvant.yaml:2; "
         "kv_cache.key_bits is 4, kvant.yaml:3)",
         "kv_cache:\n  codec: polar\n  key_bits: 4\n  value_bits: 4\n  rotate_enable: true\n",

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from kvant.cache.layout import PageLayout
 from kvant.formats import KEY_FORMATS, TILE, VALUE_FORMATS, Encoded, Format
-from kvant.formats.base import Vectors
+from kvant.formats.base import Meta, Vectors
 from kvant.formats.codebook import Codebook
 from kvant.formats.integer import Integer
+from kvant.formats.trellis import Trellis
 from kvant.kernels import PagedAttention, _native
 from kvant.kernels.paged import native_layout
 from kvant.transforms.rotation import Rotation, rotate
@@ -224,13 +225,13 @@ def test_edge_vectors(isa: str, key: Format, value: Format, head_dim: int, rng: 
         assert np.all(decoded[0] == 0), fmt
         size, expected = (np.linalg.norm(x.astype(np.float64), axis=-1) for x in (decoded, edge))
         # A byte of scale reaches from 2^-16 to 2^16; the two-bit levels nearest to 1 rms are .45 and 1.51.
-        normal = (expected > 1e-4) & (expected < (1e4 if fmt.name.endswith("-byte") else 1e30))
+        normal = (expected > 1e-4) & (expected < (1e4 if fmt.meta[:1] == (Meta("scale", 1),) else 1e30))
         assert np.all(np.abs(size[normal] / expected[normal] - 1) < 0.55), fmt
 
 
 @ISAS
 @pytest.mark.parametrize(
-    "fmt", [f for f in KEY_FORMATS.values() if isinstance(f, (Codebook, Integer))], ids=str
+    "fmt", [f for f in KEY_FORMATS.values() if isinstance(f, (Codebook, Integer, Trellis))], ids=str
 )
 @pytest.mark.parametrize("head_dim", [64, 80, 256])
 def test_every_code_value_round_trips(isa: str, fmt: Format, head_dim: int, rng: np.random.Generator) -> None:
@@ -255,7 +256,12 @@ def test_every_code_value_round_trips(isa: str, fmt: Format, head_dim: int, rng:
 @ISAS
 def test_error_falls_strictly_with_bits(isa: str, rng: np.random.Generator) -> None:
     x = rng.standard_normal((512, 1, 128)).astype(np.float32)
-    for family in ("codebook2 codebook3 codebook4 int8 bf16", "int4 int8", "int4-asym int8-asym"):
+    for family in (
+        "codebook2 codebook3 codebook4 int8 bf16",
+        "int4 int8",
+        "int4-asym int8-asym",
+        "trellis2 trellis3 trellis4",
+    ):
         errors = []
         for name in family.split():
             fmt = KEY_FORMATS[name]

@@ -12,6 +12,7 @@ from kvant.formats import KEY_FORMATS, VALUE_FORMATS
 from kvant.formats.codebook import TABLES
 from kvant.formats.jl import sketch_signs, unbiasing
 from kvant.formats.polar import CENTRES
+from kvant.formats.trellis_tables import STEPS
 from kvant.kernels import _native
 from kvant.kernels.paged import native_layout
 from kvant.transforms.rotation import Rotation, rotate, unrotate
@@ -19,6 +20,7 @@ from tests.kernels.native import HEAD_DIMS, ISAS, PAIRS
 
 STEP = TABLES[4][1]
 LEVELS = [float(x) for x in KEY_FORMATS["codebook4"].levels()]
+RING_LEVELS = [float(x) for x in KEY_FORMATS["trellis3"].levels()]
 SIDES: dict[str, dict[str, Any]] = {
     "int8": {"kind": 1, "bits": 8, "code_bytes": 1024, "meta_bytes": 2},
     "codebook4": {"kind": 2, "bits": 4, "levels": LEVELS, "code_bytes": 512, "meta_bytes": 2},
@@ -26,6 +28,8 @@ SIDES: dict[str, dict[str, Any]] = {
         "kind": 3, "bits": 4, "levels": LEVELS, "signs": sketch_signs(64).reshape(-1).tolist(),
         "weight": unbiasing(64), "code_bytes": 640, "meta_bytes": 4,
     },
+    "trellis3": {"kind": 5, "bits": 3, "levels": RING_LEVELS, "step": STEPS[3], "byte_scale": True,
+                 "code_bytes": 384, "meta_bytes": 1},
     "polar": {"kind": 4, "bits": 4, "levels": CENTRES.reshape(-1).tolist(),
               "code_bytes": 496, "meta_bytes": 0},
 }  # fmt: skip
@@ -65,7 +69,7 @@ def test_a_shape_the_kernels_cannot_serve_is_refused(field: str, value: int) -> 
 @pytest.mark.parametrize(
     ("name", "changes", "field"),
     [
-        ("int8", {"kind": 5}, "kind"),
+        ("int8", {"kind": 6}, "kind"),
         ("int8", {"bits": 7}, "bits"),
         ("int8", {"bits": 4}, "code_bytes"),
         ("int8", {"asymmetric": True}, "meta_bytes"),
@@ -80,6 +84,12 @@ def test_a_shape_the_kernels_cannot_serve_is_refused(field: str, value: int) -> 
         ("codebook4+jl", {"signs": [0.5] * 128}, "signs"),
         ("codebook4+jl", {"weight": 0.0}, "weight"),
         ("polar", {"levels": []}, "levels"),
+        ("trellis3", {"bits": 4}, "code_bytes"),
+        ("trellis3", {"bits": 5}, "bits"),
+        ("trellis3", {"byte_scale": False}, "byte_scale"),
+        ("trellis3", {"levels": RING_LEVELS[:16]}, "levels"),
+        ("trellis3", {"levels": RING_LEVELS[:128] * 2}, "levels"),
+        ("trellis3", {"step": 0.02}, "step"),
     ],
 )
 def test_a_side_that_does_not_fit_is_named(name: str, changes: dict[str, Any], field: str) -> None:

@@ -15,9 +15,10 @@ from kvant.errors import IdentityError
 from kvant.formats.codebook import CODEBOOK_VERSION
 from kvant.formats.jl import JL_VERSION
 from kvant.formats.polar import POLAR_VERSION
+from kvant.formats.trellis import TRELLIS_VERSION
 from kvant.transforms import ROTATION_VERSION
 
-CODE_VERSIONS = f"{CODEBOOK_VERSION};{JL_VERSION};{POLAR_VERSION}"
+CODE_VERSIONS = f"{CODEBOOK_VERSION};{JL_VERSION};{POLAR_VERSION};{TRELLIS_VERSION}"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def serve(
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="auto, int, codebook or polar (kv_cache.codec)."),
+        typer.Option(metavar="NAME", help="auto, int, codebook, polar or trellis (kv_cache.codec)."),
     ] = None,
     key_bits: Annotated[
         str | None, typer.Option(metavar="N", help="2, 3, 4, 8 or 16 (kv_cache.key_bits).")

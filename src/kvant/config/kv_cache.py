@@ -12,7 +12,7 @@ from kvant.config.section import Section, Text, Whole
 from kvant.errors import ConfigError
 from kvant.formats import parse
 
-Codec = Literal["auto", "int", "codebook", "polar"]
+Codec = Literal["auto", "int", "codebook", "polar", "trellis"]
 Bits = Annotated[Literal[2, 3, 4, 8, 16], Whole]
 Layer = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 
@@ -66,7 +66,8 @@ class KVCache(Section):
     codec: Codec = Field(
         default="auto",
         description="auto: 16 bits are bf16, 8 are int8, 2 to 4 a codebook; int has 8 and 4 bits; "
-        "polar has 3.875 bits and is written as 4.",
+        "polar has 3.875 bits and is written as 4; trellis has 4, 3 and 2, closer than a codebook "
+        "and slower to write.",
     )
     key_bits: Bits | None = Field(
         default=None, description="Bits of a key element; null is 8 where another field names formats."
@@ -155,6 +156,8 @@ class KVCache(Section):
                 return f"int{bits}" + ("-asym" if self.asymmetric else "")
             case "codebook":
                 return f"codebook{bits}" + ("-byte" if self.scale == "byte" else "")
+            case "trellis":
+                return f"trellis{bits}"
             case _:
                 return "polar"
 

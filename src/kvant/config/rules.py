@@ -81,16 +81,22 @@ def one_choice_of_formats(s: Settings) -> Found:
 
 
 def codec_has_the_width(s: Settings) -> Found:
-    """`int` has 8 and 4 bits, `codebook` 4, 3 and 2, `polar` is written as 4; `auto` takes all, and 16."""
+    """`int` has 8 and 4 bits, `codebook` and `trellis` 4 to 2, `polar` is written as 4; `auto` all and 16."""
     cache = s.kv_cache
-    widths = {"auto": (2, 3, 4, 8, 16), "int": (4, 8), "codebook": (2, 3, 4), "polar": (4,)}[cache.codec]
+    widths = {
+        "auto": (2, 3, 4, 8, 16),
+        "int": (4, 8),
+        "codebook": (2, 3, 4),
+        "polar": (4,),
+        "trellis": (2, 3, 4),
+    }[cache.codec]
     for side in SIDES:
         bits = cache.bits(side)
         if bits in widths:
             continue
         if cache.codec == "int" and bits < 4:
             mend = "did you mean codec: codebook?"
-        elif bits == 16 or (cache.codec == "codebook" and bits == 8):
+        elif bits == 16 or (cache.codec in ("codebook", "trellis") and bits == 8):
             mend = f"did you mean codec: auto, or {side}_bits: {max(widths)}?"
         else:
             mend = f"did you mean {side}_bits: {min(widths, key=lambda w: abs(w - bits))}?"
@@ -121,15 +127,15 @@ def residual_needs_codebook_keys(s: Settings) -> Found:
 
 
 def codebooks_need_rotation(s: Settings) -> Found:
-    """`rotate_enable: false` excludes codebook and polar."""
+    """`rotate_enable: false` excludes codebook, polar and trellis."""
     cache = s.kv_cache
     if cache.rotate_enable is not False:
         return
     for side in SIDES:
-        if cache.codec_of(cache.bits(side)) in ("codebook", "polar"):
+        if cache.codec_of(cache.bits(side)) in ("codebook", "polar", "trellis"):
             yield Contradiction(
                 "kv_cache.rotate_enable",
-                "contradicts the codec: codebook and polar are made for rotated vectors; "
+                "contradicts the codec: codebook, polar and trellis are made for rotated vectors; "
                 "leave it out, or did you mean codec: int?",
                 ("kv_cache.codec", f"kv_cache.{side}_bits"),
             )

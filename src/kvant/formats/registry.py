@@ -11,6 +11,7 @@ from kvant.formats.codebook import Codebook
 from kvant.formats.integer import Integer
 from kvant.formats.jl import Residual
 from kvant.formats.polar import Polar
+from kvant.formats.trellis import Trellis
 
 KEY_FORMATS: dict[str, Format] = {
     f.name: f
@@ -23,6 +24,7 @@ KEY_FORMATS: dict[str, Format] = {
         *(Codebook(bits, scale) for scale in ("bf16", "byte") for bits in (4, 3, 2)),
         *(Residual(Codebook(bits)) for bits in (4, 3, 2)),
         Polar(),
+        *(Trellis(bits) for bits in (4, 3, 2)),
     )
 }
 """Formats a key can be stored in."""

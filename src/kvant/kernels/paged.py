@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from kvant.errors import KernelError
 from kvant.formats import KEY_FORMATS, TILE, VALUE_FORMATS
+from kvant.formats.base import Meta
 from kvant.formats.codebook import TABLES, Codebook
 from kvant.formats.integer import Integer
 from kvant.formats.jl import Residual, sketch_signs, unbiasing
 from kvant.formats.polar import CENTRES, Polar
+from kvant.formats.trellis import Trellis
+from kvant.formats.trellis_tables import STEPS
 from kvant.kernels.arrays import FLOATS, Array, contiguous, token_stride, view
 from kvant.kernels.table import select
 
@@ -292,13 +295,14 @@ def _side(fmt: Format, head_dim: int) -> _native.Side:
 
     base = fmt.base if isinstance(fmt, Residual) else fmt
     levels = CENTRES.reshape(-1) if isinstance(fmt, Polar) else fmt.levels()
+    step = TABLES[base.width][1] if isinstance(base, Codebook) else 1.0
     return _native.Side(
         kind=fmt.kind,
         bits=fmt.bits,
         asymmetric=isinstance(fmt, Integer) and fmt.asymmetric,
-        byte_scale=isinstance(base, Codebook) and base.scale == "byte",
+        byte_scale=fmt.meta[:1] == (Meta("scale", 1),),
         levels=[float(x) for x in levels],
-        step=TABLES[base.width][1] if isinstance(base, Codebook) else 1.0,
+        step=STEPS[fmt.width] if isinstance(fmt, Trellis) else step,
         signs=[float(x) for x in sketch_signs(head_dim).reshape(-1)] if isinstance(fmt, Residual) else [],
         weight=unbiasing(head_dim) if isinstance(fmt, Residual) else 0.0,
         code_bytes=fmt.code_bytes(head_dim),

@@ -94,7 +94,7 @@ def cache_fields(fmt: str) -> dict[str, Any]:
     wanted = (key, value or key.removesuffix("+jl"))
     bits = (8, 4, 3, 2, 16)
     for codec, scale, asymmetric, residual, key_bits, value_bits in product(
-        ("auto", "int", "codebook", "polar"), ("bf16", "byte"), (False, True), (0, 1), bits, bits
+        ("auto", "int", "codebook", "polar", "trellis"), ("bf16", "byte"), (False, True), (0, 1), bits, bits
     ):
         fields = {
             "codec": codec,

@@ -11,6 +11,7 @@
 #include "polar.h"
 #include "residual.h"
 #include "scores.h"
+#include "trellis.h"
 #include "values.h"
 
 namespace kvant {
@@ -55,6 +56,18 @@ const Codec& integers() {
 }
 
 template <int bits>
+const Codec& trellis() {
+#if KVANT_INTEGER_PRODUCTS
+  using F = Trellis<bits>;
+  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr, nullptr,
+                                  score_tile<F>, weigh_tile<F>, F::key_planes, F::value_planes};
+  return codec;
+#else
+  return simple<Trellis<bits>>();
+#endif
+}
+
+template <int bits>
 const Codec& residual() {
   using F = Residual<bits>;
   static constexpr Codec codec = {F::encode,  F::decode_key, nullptr, F::decode_token,
@@ -74,6 +87,8 @@ inline const Codec& codec_of(const Side& side) {
                               : integers<Codebook<2>, 2>();
     case Kind::residual:
       return side.bits == 4 ? residual<4>() : side.bits == 3 ? residual<3>() : residual<2>();
+    case Kind::trellis:
+      return side.bits == 4 ? trellis<4>() : side.bits == 3 ? trellis<3>() : trellis<2>();
     case Kind::polar:
       return simple<Polar>();
     case Kind::bf16:

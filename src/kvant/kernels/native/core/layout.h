@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace kvant {
 
@@ -11,7 +12,7 @@ constexpr int kMaxColumns = 31;  // largest odd factor of a head_dim: 496 = 31 *
 constexpr int kPolarBlock = 16;  // values that share a radius
 constexpr int kPolarBits = 46;   // angle bits of such a block
 
-enum class Kind : int { bf16 = 0, integer = 1, codebook = 2, residual = 3, polar = 4 };
+enum class Kind : int { bf16 = 0, integer = 1, codebook = 2, residual = 3, polar = 4, trellis = 5 };
 enum class Type : int { f32 = 0, bf16 = 1, f16 = 2 };
 
 // The orthonormal mixing of transforms/hadamard.py: D = m * p, Walsh-Hadamard over p, Hartley over m.
@@ -28,6 +29,28 @@ struct PolarTables {
   float cos_first[16], sin_first[16];
   float cos[3][4], sin[3][4];
   float edges[3][3];
+};
+
+constexpr int kStates = 256;  // of a trellis
+
+// How values are compared with the levels of a trellis: METRICS of formats/viterbi.py.
+struct Metric {
+  int up, down, shift, limit;
+};
+constexpr Metric metric_of(int bits) {
+  return bits == 2 ? Metric{2, 1, 5, 63} : bits == 3 ? Metric{1, 1, 4, 127} : Metric{1, 2, 4, 254};
+}
+
+// Of one value to the levels of all states.
+struct alignas(64) Distances {
+  std::uint8_t to[kStates];
+};
+
+// A trellis: the level of state s + 128 is minus that of s.
+struct TrellisTables {
+  std::int8_t integers[kStates / 2] = {};
+  float factor = 0;                  // from units of the scale to rows of distances
+  std::vector<Distances> distances;  // of the values 0 to limit
 };
 
 // How one side (keys or values) of a tile is stored. Offsets are from the start of the tile.
@@ -50,6 +73,7 @@ struct Side {
   float signs[2 * kMaxHeadDim] = {};  // the two diagonals of the jl sketch
   float weight = 0;                   // its factor c
   PolarTables polar = {};
+  TrellisTables trellis = {};
 };
 
 struct Layout {

@@ -32,6 +32,8 @@ int code_bytes(const SideSpec& spec, int head_dim) {
       return 64 * code_lines(spec.bits, head_dim);
     case Kind::residual:
       return 64 * code_lines(spec.bits, head_dim) + kTile * head_dim / 8;
+    case Kind::trellis:
+      return kTile * head_dim * spec.bits / 8;
     case Kind::polar:
       break;
   }
@@ -45,6 +47,7 @@ int meta_bytes(const SideSpec& spec) {
     case Kind::integer:
       return spec.asymmetric ? 4 : 2;
     case Kind::codebook:
+    case Kind::trellis:
       return scale;
     case Kind::residual:
       return scale + 2;
@@ -61,11 +64,21 @@ bool width_exists(Kind kind, int bits) {
       return bits == 8 || bits == 4;
     case Kind::codebook:
     case Kind::residual:
+    case Kind::trellis:
       return bits >= 2 && bits <= 4;
     case Kind::polar:
       return bits == 4;
   }
   return false;
+}
+
+std::int8_t integer_of(const std::string& name, float level, float step) {
+  const float integer = std::nearbyint(level / step);
+  if (!(std::fabs(integer) <= 127) || integer * step != level) {
+    refuse(name + ".step: level " + std::to_string(level) + " is no integer of 8 bits times " +
+           std::to_string(step));
+  }
+  return static_cast<std::int8_t>(integer);
 }
 
 // The integers that kernels multiply: what a code stands for is scale * step * integer (+ minimum).
@@ -79,12 +92,7 @@ void set_integers(const std::string& name, const SideSpec& spec, Side& side) {
   }
   side.step = static_cast<float>(spec.step);
   for (int i = 0; i < 16; ++i) {
-    const float level = side.levels[i % codes], integer = std::nearbyint(level / side.step);
-    if (!(std::fabs(integer) <= 127) || integer * side.step != level) {
-      refuse(name + ".step: level " + std::to_string(level) + " is no integer of 8 bits times " +
-             std::to_string(spec.step));
-    }
-    side.integers[i] = static_cast<std::int8_t>(integer);
+    side.integers[i] = integer_of(name, side.levels[i % codes], side.step);
   }
 }
 
@@ -105,6 +113,41 @@ PolarTables make_polar(const std::vector<double>& centres) {
   return table;
 }
 
+TrellisTables make_trellis(const std::string& name, const SideSpec& spec) {
+  TrellisTables table;
+  const float step = static_cast<float>(spec.step);
+  for (int s = 0; s < kStates; ++s) {
+    const float level = static_cast<float>(spec.levels[static_cast<std::size_t>(s)]);
+    const std::int8_t integer = integer_of(name, level, step);
+    if (s < kStates / 2) {
+      table.integers[s] = integer;
+    } else if (integer != -table.integers[s - kStates / 2]) {
+      refuse(name + ".levels: the level of state " + std::to_string(s) + " is not minus that of state " +
+             std::to_string(s - kStates / 2));
+    }
+  }
+  const Metric metric = metric_of(spec.bits);
+  table.factor = static_cast<float>(static_cast<double>(metric.down) / metric.up / spec.step);
+  for (int value = 0; value <= metric.limit; ++value) {
+    Distances row;
+    for (int s = 0; s < kStates; ++s) {
+      const int level = s < kStates / 2 ? table.integers[s] : -table.integers[s - kStates / 2];
+      const int apart = metric.up * value - metric.down * level;
+      const int distance = (apart * apart + (1 << (metric.shift - 1))) >> metric.shift;
+      row.to[s] = static_cast<std::uint8_t>(distance < 255 ? distance : 255);
+    }
+    table.distances.push_back(row);
+  }
+  return table;
+}
+
+void set_byte_scales(Side& side) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const double e = byte < 128 ? byte : byte - 256;
+    side.byte_scales[byte] = byte == 0x80 ? 0.0f : static_cast<float>(std::exp2(e / 8));
+  }
+}
+
 Side make_side(const std::string& name, const SideSpec& spec, int head_dim, bool is_key) {
   Side side;
   side.kind = static_cast<Kind>(spec.kind);
@@ -112,8 +155,8 @@ Side make_side(const std::string& name, const SideSpec& spec, int head_dim, bool
   side.asymmetric = spec.asymmetric;
   side.byte_scale = spec.byte_scale;
   side.is_key = is_key;
-  if (spec.kind < 0 || spec.kind > static_cast<int>(Kind::polar)) {
-    refuse(name + ".kind: " + std::to_string(spec.kind) + " is no family of formats (0 to 4)");
+  if (spec.kind < 0 || spec.kind > static_cast<int>(Kind::trellis)) {
+    refuse(name + ".kind: " + std::to_string(spec.kind) + " is no family of formats (0 to 5)");
   }
   if (!width_exists(side.kind, spec.bits)) {
     refuse(name + ".bits: " + std::to_string(spec.bits) + " does not exist for kind " +
@@ -122,13 +165,18 @@ Side make_side(const std::string& name, const SideSpec& spec, int head_dim, bool
   if (side.kind == Kind::residual && !is_key) refuse(name + ".kind: a jl residual is for keys only");
   if (spec.asymmetric && side.kind != Kind::integer) refuse(name + ".asymmetric: for integers only");
   const bool table = side.kind == Kind::codebook || side.kind == Kind::residual;
-  if (spec.byte_scale && !table) refuse(name + ".byte_scale: for codebooks only");
+  const bool trellis = side.kind == Kind::trellis;
+  if (spec.byte_scale && !table && !trellis) refuse(name + ".byte_scale: for codebooks and trellises only");
+  if (trellis && !spec.byte_scale) refuse(name + ".byte_scale: a trellis has no other scale");
   agree(name + ".code_bytes", spec.code_bytes, code_bytes(spec, head_dim));
   agree(name + ".meta_bytes", spec.meta_bytes, meta_bytes(spec));
   side.code_bytes = spec.code_bytes;
   side.meta_bytes = spec.meta_bytes;
 
-  const std::size_t levels = table ? std::size_t{1} << spec.bits : side.kind == Kind::polar ? 12 : 0;
+  const std::size_t levels = table                       ? std::size_t{1} << spec.bits
+                             : trellis                   ? std::size_t{kStates}
+                             : side.kind == Kind::polar ? 12
+                                                        : 0;
   agree(name + ".levels", static_cast<long long>(spec.levels.size()), static_cast<long long>(levels));
   if (table) {
     for (std::size_t i = 0; i < levels; ++i) side.levels[i] = static_cast<float>(spec.levels[i]);
@@ -136,13 +184,14 @@ Side make_side(const std::string& name, const SideSpec& spec, int head_dim, bool
       if (!(side.levels[i] < side.levels[i + 1])) refuse(name + ".levels: must ascend");
       side.edges[i] = (side.levels[i + 1] + side.levels[i]) / 2;
     }
-    for (int byte = 0; byte < 256; ++byte) {
-      const double e = byte < 128 ? byte : byte - 256;
-      side.byte_scales[byte] = byte == 0x80 ? 0.0f : static_cast<float>(std::exp2(e / 8));
-    }
   }
+  if (table || trellis) set_byte_scales(side);
   if (table || side.kind == Kind::integer) set_integers(name, spec, side);
   if (side.kind == Kind::polar) side.polar = make_polar(spec.levels);
+  if (trellis) {
+    side.step = static_cast<float>(spec.step);
+    side.trellis = make_trellis(name, spec);
+  }
 
   const int signs = side.kind == Kind::residual ? 2 * head_dim : 0;
   agree(name + ".signs", static_cast<long long>(spec.signs.size()), signs);

@@ -1,0 +1,114 @@
+"""The engine path: real kernels and pages, every configuration in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kvant.cache.spec import CacheSpec
+from kvant.errors import EngineError
+from kvant.formats import KEY_FORMATS, VALUE_FORMATS
+from kvant.quality.bits import effective, stored
+from kvant.quality.fidelity.row import Row, made
+from kvant.quality.fidelity.score import Scores, compare
+from kvant.quality.fidelity.settings import Settings
+
+STOCK = "stock"
+"""vLLM's own 16-bit cache and kernel against ours: the noise of 16-bit arithmetic."""
+CONTROL = CacheSpec(KEY_FORMATS["bf16"], VALUE_FORMATS["bf16"], rotate=False)
+
+
+def rows(
+    model: str,
+    folder: Path | str,
+    texts: Mapping[str, list[int]],
+    specs: Mapping[str, CacheSpec],
+    settings: Settings,
+) -> Iterator[Sequence[Row]]:
+    """For each configuration the rows of all texts; the control runs first, and stock vLLM next."""
+    with tempfile.TemporaryDirectory(prefix="kvant-fidelity-") as scratch:
+        _run(folder, None, CONTROL, texts, settings, scratch)
+        for name, spec in {STOCK: None, **specs}.items():
+            facts = _run(folder, name, spec, texts, settings, scratch)
+            size = 16.0 if spec is None else stored(spec, facts["layers"], facts["head_dim"], facts["kv_heads"])
+            sinks, window = (0, 0) if spec is None else (spec.sinks, spec.window)
+            yield [
+                made(
+                    _scores(Path(scratch) / f"{text}.scores.npz", settings.first),
+                    settings.skip,
+                    settings.by_position,
+                    model=model,
+                    preset=name,
+                    text=text,
+                    path="engine",
+                    bits=size,
+                    effective_bits=effective(size, sinks + window, settings.tokens),
+                    sinks=sinks,
+                    window=window,
+                    kernel=facts["kernel"],
+                )
+                for text in texts
+            ]
+
+
+def _scores(file: Path, first: int) -> Scores:
+    with np.load(file) as arrays:
+        return Scores(first, arrays["kl"], arrays["same"], arrays["loss"])
+
+
+def _run(
+    folder: Path | str,
+    name: str | None,
+    spec: CacheSpec | None,
+    texts: Mapping[str, list[int]],
+    settings: Settings,
+    scratch: str,
+) -> dict[str, Any]:
+    """One configuration in its process; the facts it prints. Name None: the control, which is kept."""
+    from kvant.engine.forced import ENVIRONMENT
+
+    job = {
+        "model": str(folder), "control": name is None, "spec": None if spec is None else spec.to_json(),
+        "texts": dict(texts), "tokens": settings.tokens, "first": settings.first, "dtype": settings.dtype,
+        "scratch": scratch,
+    }  # fmt: skip
+    env = os.environ | ENVIRONMENT | {"VLLM_CPU_OMP_THREADS_BIND": settings.threads}
+    env.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    command = [sys.executable, "-m", "kvant.quality.fidelity.engine"]
+    done = subprocess.run(
+        command, env=env, input=json.dumps(job), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise EngineError(f"{folder} with {name or 'the 16-bit control'} failed:\n{done.stderr[-4000:]}")
+    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return facts
+
+
+def _child(job: dict[str, Any]) -> dict[str, Any]:
+    """Run the texts; save the control's states, or compare with them."""
+    import torch
+
+    from kvant.engine.forced import Forced
+
+    spec = None if job["spec"] is None else CacheSpec.from_json(job["spec"])
+    engine = Forced(job["model"], spec, job["tokens"], job["dtype"])
+    for text, ids in job["texts"].items():
+        states, kept = engine.states(ids), Path(job["scratch"]) / f"{text}.pt"
+        if job["control"]:
+            torch.save(states, kept)
+            continue
+        found = compare(torch.load(kept), states, ids, engine.logits, job["first"])
+        np.savez(kept.with_suffix(".scores.npz"), kl=found.kl, same=found.same, loss=found.loss)
+    return engine.facts()
+
+
+if __name__ == "__main__":
+    print(json.dumps(_child(json.load(sys.stdin))))

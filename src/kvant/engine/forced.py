@@ -69,7 +69,9 @@ class Forced:
             hook.remove()
         found = torch.cat(steps)
         if len(found) != len(ids):
-            raise EngineError(f"{len(ids)} tokens gave {len(found)} hidden states: this model cannot be scored")
+            raise EngineError(
+                f"{len(ids)} tokens gave {len(found)} hidden states: this model cannot be scored"
+            )
         return found
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
@@ -109,4 +111,11 @@ def check(report: dict[str, Any], spec: CacheSpec) -> None:
             )
         size = own.layout(layer["head_dim"], layer["kv_heads"]).bytes_per_token_head
         if layer["bytes_per_token_head"] != size:
-            raise EngineError(f"layer {number} stores {layer['bytes_per_token_head']} bytes, {own.name} {size}")
+            raise EngineError(
+                f"layer {number} stores {layer['bytes_per_token_head']} bytes, {own.name} {size}"
+            )
+        if layer["exact"] != [own.sinks, own.window]:
+            raise EngineError(
+                f"layer {number} keeps {layer['exact']} sinks and recent tokens in 16 bits, "
+                f"not {[own.sinks, own.window]}"
+            )

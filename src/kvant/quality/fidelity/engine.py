@@ -18,8 +18,8 @@ from kvant.errors import EngineError
 from kvant.formats import KEY_FORMATS, VALUE_FORMATS
 from kvant.quality.bits import effective, stored
 from kvant.quality.fidelity.row import Row, made
-from kvant.quality.fidelity.score import Scores, compare
 from kvant.quality.fidelity.settings import Settings
+from kvant.quality.score import Scores, compare
 
 STOCK = "stock"
 """vLLM's own 16-bit cache and kernel against ours: the noise of 16-bit arithmetic."""
@@ -38,8 +38,8 @@ def rows(
         _run(folder, None, CONTROL, texts, settings, scratch)
         for name, spec in {STOCK: None, **specs}.items():
             facts = _run(folder, name, spec, texts, settings, scratch)
-            size = 16.0 if spec is None else stored(spec, facts["layers"], facts["head_dim"], facts["kv_heads"])
-            sinks, window = (0, 0) if spec is None else (spec.sinks, spec.window)
+            shown = spec or CONTROL
+            size = stored(shown, facts["layers"], facts["head_dim"], facts["kv_heads"])
             yield [
                 made(
                     _scores(Path(scratch) / f"{text}.scores.npz", settings.first),
@@ -50,9 +50,9 @@ def rows(
                     text=text,
                     path="engine",
                     bits=size,
-                    effective_bits=effective(size, sinks + window, settings.tokens),
-                    sinks=sinks,
-                    window=window,
+                    effective_bits=effective(size, shown.sinks + shown.window, settings.tokens),
+                    sinks=shown.sinks,
+                    window=shown.window,
                     kernel=facts["kernel"],
                 )
                 for text in texts

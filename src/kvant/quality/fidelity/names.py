@@ -1,8 +1,8 @@
 """What a user calls a configuration, and the spec behind it.
 
-    int8/int8                      formats of keys and values, rotated only where they need it
-    int4/int4+rotate               rotated in any case
-    codebook4/codebook3+gm+s4+w64  calibrated keys (--calibration FILE), 4 sinks, the newest 64 in 16 bits
+int8/int8                      formats of keys and values, rotated only where they need it
+int4/int4+rotate               rotated in any case
+codebook4/codebook3+gm+s4+w64  calibrated keys (--calibration FILE), 4 sinks, the newest 64 in 16 bits
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kvant.cache.spec import CacheSpec
 from kvant.errors import ConfigError
@@ -35,8 +36,9 @@ def spec_of(name: str, calibration: Path | None = None) -> CacheSpec:
     found = [OPTION.fullmatch(option) for option in options]
     wrong = [option for option, match in zip(options, found, strict=True) if match is None]
     if wrong:
-        raise ConfigError(f"preset {name}: +{wrong[0]} is not one of +rotate, +gm, +s4 (sinks), +w64 (window)")
-    numbers = {k: int(n) for match in found if match for k, n in match.groupdict().items() if n}
+        raise ConfigError(f"preset {name}: +{wrong[0]} is none of +rotate, +gm, +s4 (sinks), +w64 (window)")
+    given = (pair for match in found if match for pair in match.groupdict().items())
+    numbers: dict[str, Any] = {kind: int(count) for kind, count in given if count}
     gm = "gm" in options
     formats = parse(key), parse(value, "value")
     rotate = gm or "rotate" in options or any(one.needs_rotation for one in formats)

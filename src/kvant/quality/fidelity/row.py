@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kvant.quality.fidelity.score import Scores
+from kvant.quality.score import Scores
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvant.quality.fidelity.row import Row, made
-from kvant.quality.fidelity.score import compare
 from kvant.quality.fidelity.settings import Settings
+from kvant.quality.score import compare
 
 if TYPE_CHECKING:
     from kvant.quality.simulated.model import Simulator

@@ -31,7 +31,7 @@ class Text:
                 break
         if len(found) < tokens:
             raise ConfigError(
-                f"text {self.name}: {len(found)} tokens with this model's tokenizer, but {tokens} are needed; "
+                f"text {self.name}: {len(found)} tokens of this model, but {tokens} are needed; "
                 f"give a longer text, or --tokens {len(found)}"
             )
         return found[:tokens]

@@ -44,7 +44,7 @@ def attend(
     for part in _parts(layer.keys, layer.values, tokens, sliding):
         rows, columns = slice(part.start, part.stop), slice(part.first, part.stop)
         asked = (q[:, :, rows] * scale).reshape(heads, -1, dim)
-        scores = (asked @ coded_k[:, columns].mT).view(heads, -1, part.stop - part.start, part.stop - part.first)
+        scores = (asked @ coded_k[:, columns].mT).view(heads, -1, *part.hidden.shape)
         if part.keys is not None:
             mask, where = part.keys
             exact = (asked @ exact_k[:, part.first + where].mT).view(*scores.shape[:3], -1)
@@ -90,7 +90,9 @@ def _parts(keys: Keep, values: Keep, tokens: int, sliding: int) -> tuple[Part, .
         hidden = j[None] > p[:, None]
         if sliding:
             hidden = hidden | (j[None] <= p[:, None] - sliding)
-        found.append(Part(start, stop, first, hidden, *(_exact(k.mask(p, j) & ~hidden) for k in (keys, values))))
+        found.append(
+            Part(start, stop, first, hidden, *(_exact(k.mask(p, j) & ~hidden) for k in (keys, values)))
+        )
     return tuple(found)
 
 

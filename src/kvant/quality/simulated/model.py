@@ -41,6 +41,7 @@ class Simulator:
         for name in ("logit_scale", "logits_scaling"):
             if getattr(config, name, None) not in (None, 1, 1.0):
                 raise ModelError(f"{folder}: {name} of its logits is not simulated; use --path engine")
+        self.folder = folder
         heads = config.num_attention_heads
         self.shape = Shape(
             config.num_hidden_layers,
@@ -51,16 +52,42 @@ class Simulator:
         self._softcap = getattr(config, "final_logit_softcapping", None)
         self._head = self.model.get_output_embeddings().weight.detach().float()
 
-    @torch.inference_mode()
     def states(
         self, ids: list[int], scheme: Scheme = CONTROL, observe: Observer | None = None
     ) -> torch.Tensor:
         """The last hidden state of every position (tokens, hidden), with this cache."""
-        run = Run(scheme, observe)
-        output = self.model.base_model(
-            input_ids=torch.tensor(ids)[None], use_cache=False, kvant_run=run
-        ).last_hidden_state[0]
-        if run.reached != list(range(self.shape.layers)):
+        return self._forward(ids, Run(scheme, observe), 0)
+
+    def inputs(self, ids: list[int]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """The 16-bit model's last hidden states, and what went into each of its layers."""
+        found: list[torch.Tensor] = []
+        hooks = [
+            layer.register_forward_pre_hook(lambda module, args: found.append(args[0]))
+            for layer in self.model.base_model.layers
+        ]
+        try:
+            return self.states(ids), found
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def resume(self, ids: list[int], scheme: Scheme, layer: int, state: torch.Tensor) -> torch.Tensor:
+        """`states`, but with `state` as the input of this layer: those before it are not run."""
+        layers = self.model.base_model.layers
+        self.model.base_model.layers = torch.nn.ModuleList(
+            [*(_Skipped(state) for _ in range(layer)), *layers[layer:]]
+        )
+        try:
+            return self._forward(ids, Run(scheme), layer)
+        finally:
+            self.model.base_model.layers = layers
+
+    def _forward(self, ids: list[int], run: Run, first: int) -> torch.Tensor:
+        with torch.inference_mode():
+            output: torch.Tensor = self.model.base_model(
+                input_ids=torch.tensor(ids)[None], use_cache=False, kvant_run=run
+            ).last_hidden_state[0]
+        if run.reached != list(range(first, self.shape.layers)):
             raise ModelError(
                 f"{type(self.model).__name__}: its attention does not go through the simulated cache "
                 f"(layers reached: {run.reached}); use --path engine"
@@ -71,6 +98,17 @@ class Simulator:
         """Float32 logits (n, vocabulary) of hidden states (n, hidden)."""
         found = states.float() @ self._head.T
         return torch.tanh(found / self._softcap) * self._softcap if self._softcap else found
+
+
+class _Skipped(torch.nn.Module):
+    """In the place of a layer that is not run."""
+
+    def __init__(self, state: torch.Tensor) -> None:
+        super().__init__()
+        self.state = state
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return self.state
 
 
 def _attention(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ def scheme_of(spec: CacheSpec, shape: Shape, name: str = "") -> Scheme:
     """What the engine does with this spec on a model of this shape."""
     calibration = _calibration(spec)
 
-    @lru_cache(maxsize=None)
+    @cache
     def layer(number: int) -> Layer:
         own = spec.of_layer(number)
         keep = Keep(own.sinks, own.window)
@@ -47,8 +47,9 @@ def through_pages(key: Format, value: Format) -> Store:
         paged = PagedAttention(PageLayout(key, value, dim, heads, block_size=64))
         pages = np.zeros((-(-tokens // 64), paged.layout.page_bytes), np.uint8)
         by_token = [side.transpose(0, 1).contiguous() for side in (keys, values)]
-        paged.encode(pages, *by_token, np.arange(tokens))
-        return tuple(torch.from_numpy(side[:, :tokens]) for side in _decode(paged, pages))  # type: ignore[return-value]
+        paged.encode(pages, by_token[0], by_token[1], np.arange(tokens))
+        read = _decode(paged, pages)
+        return torch.from_numpy(read[0][:, :tokens]), torch.from_numpy(read[1][:, :tokens])
 
     return store
 
@@ -78,13 +79,13 @@ def _transform(spec: CacheSpec, calibration: Calibration | None, layer: int, sha
     if calibration is None:
         key = rotation(spec.seed, shape, layer, "key")
         return Transform(None, key, key, value, value.mT.contiguous())
-    one = calibration.of(layer, heads)
+    one = calibration.of(layer, heads, shape.head_dim)
     mean, matrix, query = (torch.from_numpy(x) for x in (one.mean, one.matrix, one.query))
     return Transform(mean[:, None], matrix, query, value, value.mT.contiguous())
 
 
 def rotation(seed: int, shape: Shape, layer: int, side: str) -> torch.Tensor:
-    """The engine's seeded rotations of a layer as matrices (H, D, D): a vector is multiplied from the left."""
+    """The engine's seeded rotations of a layer as matrices (H, D, D), for row vectors."""
     signs = Rotation(seed, shape.head_dim).table(layer, range(shape.kv_heads), side)  # type: ignore[arg-type]
     eye = np.eye(shape.head_dim, dtype=np.float32)
     return torch.from_numpy(np.stack([rotate(eye, one) for one in signs]))
@@ -95,5 +96,5 @@ def _calibration(spec: CacheSpec) -> Calibration | None:
         return None
     path = Path(spec.calibration)
     if file_digest(path) != spec.calibration_digest:
-        raise CalibrationError(f"{path}: is not the calibration this recipe was made with; its digest differs")
+        raise CalibrationError(f"{path}: is not the file that this spec names: its digest differs")
     return Calibration.load(path)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvant.errors import EngineError
+
 if TYPE_CHECKING:
     import torch
 
@@ -69,8 +71,16 @@ def compare(control: Any, states: Any, ids: list[int], logits: Logits, first: in
     """Scores of hidden states (tokens, hidden) against the control's, where the next token is known.
 
     Logits are float32, their log-softmax float64: bf16 logits would add a noise of their own.
+    `EngineError` if a state is not finite: such a run has no fidelity.
     """
     import torch
+
+    broken = (~torch.isfinite(states).all(-1)).nonzero()[:, 0].tolist()
+    if broken:
+        raise EngineError(
+            f"{len(broken)} of {len(states)} positions have hidden states that are not finite, "
+            f"the first at {broken[0]}: this cache does not work here"
+        )
 
     kls, same, losses = [], [], []
     for start in range(first, len(ids) - 1, CHUNK):

@@ -1,0 +1,124 @@
+"""`kvant fidelity`: how far a quantised KV cache moves a model's predictions, on any text."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from kvant.quality.fidelity.row import Row
+
+PRESETS = "int8,founding"
+
+
+def fidelity(
+    models: Annotated[list[str] | None, typer.Argument(help="Packaged models or model folders.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="One more model; may be repeated.")] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A text to read. [default: prose and code]"),
+    ] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Presets, or names such as codebook4/codebook4+w64. [default: {PRESETS}]"),
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Calibrated key transforms for +gm.")
+    ] = None,
+    peers: Annotated[bool, typer.Option("--peers", help="Also the literature's peers (simulated).")] = False,
+    tokens: Annotated[int, typer.Option(help="Context of each text.")] = 2048,
+    skip: Annotated[
+        int | None, typer.Option(help="Positions not scored. [default: 17/32 of the context]")
+    ] = None,
+    path: Annotated[
+        Literal["engine", "simulated"], typer.Option(help="The real engine, or the same in plain torch.")
+    ] = "engine",
+    by_position: Annotated[bool, typer.Option("--by-position", help="KL in buckets of positions.")] = False,
+    by_layer: Annotated[
+        bool, typer.Option("--by-layer", help="KL with one side of one layer quantised (simulated).")
+    ] = False,
+    dtype: Annotated[Literal["bfloat16", "float32"], typer.Option(help="Type of the model.")] = "bfloat16",
+    threads: Annotated[
+        str | None, typer.Option(help="Cores of the engine, as vLLM binds. [default: all]")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write every row as JSON, - for stdout.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Bits against KL: .svg, .png or .pdf.")
+    ] = None,
+) -> None:
+    """Compare a quantised KV cache with the 16-bit one: KL, top-1 agreement, perplexity."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from kvant.bench import plot as drawing
+    from kvant.bench import result
+    from kvant.errors import ConfigError
+    from kvant.models import resolve
+    from kvant.quality.fidelity import names, report, table, texts
+    from kvant.quality.fidelity import plot as figure
+    from kvant.quality.fidelity.measure import Plan, layers, rows
+    from kvant.quality.fidelity.settings import Settings
+
+    # Before torch is loaded: threads that wait must not take the cores from those that work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    wanted = [*(models or []), *(model or [])]
+    if not wanted:
+        raise ConfigError("name a model: a packaged one (`kvant models list`) or a folder")
+    result.check(json_file)
+    drawing.check(plot)
+    chosen = [name for given in preset or [PRESETS] for name in given.split(",") if name]
+    specs = {name: names.spec_of(name, calibration) for name in chosen}
+    peer_names = _peers() if peers else []
+    plan = Plan(specs, [name for name in peer_names if name not in specs], path == "simulated", by_layer)
+    settings = Settings(
+        tokens,
+        tokens * 17 // 32 if skip is None else skip,
+        dtype,
+        by_position,
+        threads or f"0-{len(os.sched_getaffinity(0)) - 1}",
+    )
+    read = texts.load(text or [])
+    console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
+    found: list[Row] = []
+    sensitive: list[dict[str, Any]] = []
+    where = report.facts(settings, read)
+    with Progress(console=console, transient=True) as progress:
+        for one in wanted:
+            folder = resolve(one)
+            task = progress.add_task(one, total=plan.steps)
+            progress.console.print(f"{one}\n{table.HEAD}")
+            for group in rows(one, folder, read, plan, settings):
+                progress.advance(task)
+                found += group
+                for row in group:
+                    progress.console.print("\n".join([table.line(row), *table.buckets(row)]))
+                _write(json_file, where, found, sensitive, whole=False)
+            if by_layer:
+                for name, spec in specs.items():
+                    for part in layers(folder, read, spec, settings):
+                        sensitive.append({"model": one, "preset": name, **vars(part)})
+                        progress.console.print(table.sensitivity(name, part))
+    _write(json_file, where, found, sensitive, whole=True)
+    if plot is not None:
+        figure.draw(plot, found, report.note(where))
+
+
+def _peers() -> list[str]:
+    from kvant.quality.simulated.peers import PEERS
+
+    return list(PEERS)
+
+
+def _write(file: Path | None, where: dict[str, Any], rows: Any, layers: Any, whole: bool) -> None:
+    """A file is written anew after each configuration, stdout once."""
+    from kvant.bench import result
+
+    if file is None or (file == result.STDOUT and not whole):
+        return
+    extra = {"layers": layers} if layers else {}
+    result.write(file, where | {"rows": [row.to_json() for row in rows]} | extra)

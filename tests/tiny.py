@@ -9,12 +9,12 @@ VOCABULARY = 512
 
 
 def write(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) -> Path:
-    """Save a random model of a family ("llama", "gemma3") and return its folder; no tokenizer.
+    """Save a random model of a family ("llama", "qwen2", "gemma3", ...) and return its folder; no tokenizer.
 
     Weights are larger than at a usual initialisation so that attention matters to the output.
     """
     import torch
-    from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig
+    from transformers import AutoModelForCausalLM
 
     shape = {
         "vocab_size": VOCABULARY,
@@ -32,7 +32,7 @@ def write(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) ->
     if family == "gemma3":
         shape |= {"num_hidden_layers": 6, "sliding_window": 64, "query_pre_attn_scalar": 64}
         shape |= {"tie_word_embeddings": False}
-    config = {"llama": LlamaConfig, "gemma3": Gemma3TextConfig}[family](**(shape | changes))
+    config = _config(family)(**(shape | changes))
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     with torch.no_grad():
@@ -43,3 +43,10 @@ def write(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) ->
                 weight.normal_(0, 1.0)
     model.save_pretrained(folder)
     return folder
+
+
+def _config(family: str) -> Any:
+    import transformers
+
+    names = {"gemma3": "Gemma3Text"}
+    return getattr(transformers, f"{names.get(family, family.capitalize())}Config")

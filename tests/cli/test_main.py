@@ -17,7 +17,7 @@ HEAVY = ("torch", "vllm", "transformers", "numpy", "ruamel.yaml", "httpx", "kvan
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
 def test_help_lists_the_commands(kvant_command, words):
     result = kvant_command(*words)
-    for command in ("serve", "doctor", "models", "config"):
+    for command in ("serve", "doctor", "fidelity", "models", "config"):
         assert command in result.out
 
 
@@ -26,7 +26,8 @@ def test_version(kvant_command):
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("serve", "--help"), ("config", "--help"), ("models", "--help")]
+    "words",
+    [("--help",), ("serve", "--help"), ("config", "--help"), ("models", "--help"), ("fidelity", "--help")],
 )
 def test_help_loads_nothing_heavy(kvant_process, words):
     process = kvant_process(*words, after=f"print('loaded', [m for m in {HEAVY} if m in sys.modules])")

@@ -45,9 +45,7 @@ def spec(tmp_path: Path, rng: np.random.Generator) -> CacheSpec:
     )  # fmt: skip
 
 
-def test_the_engine_and_the_simulation_agree(
-    spec: CacheSpec, models: Models, simulator: Simulator
-) -> None:
+def test_the_engine_and_the_simulation_agree(spec: CacheSpec, models: Models, simulator: Simulator) -> None:
     from kvant.engine.forced import Forced
 
     ids = prompt(LENGTH, seed=5)

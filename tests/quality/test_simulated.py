@@ -108,5 +108,3 @@ def test_states_that_are_not_finite_have_no_fidelity(simulator: Simulator, ids) 
     broken[7, 0] = float("nan")
     with pytest.raises(EngineError, match=f"1 of {len(ids)} positions .* the first at 7"):
         compare(control, broken, ids, simulator.logits, 0)
-
-

@@ -28,7 +28,7 @@ test-all: setup
 	$(CLEAN_ENV) $(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
 bench: setup
-	$(CLEAN_ENV) $(BIN)/python -m benchmarks $(ARGS)
+	$(CLEAN_ENV) $(BIN)/kvant fidelity $(or $(ARGS),smollm2-135m-instruct qwen2.5-coder-0.5b-instruct)
 
 lint: setup
 	$(BIN)/ruff check .

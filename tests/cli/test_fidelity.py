@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiny
+from tests.recipes import made
 
 FIELDS = {
     "model", "preset", "text", "path", "n", "bits", "effective_bits", "sinks", "window", "kernel",
@@ -18,16 +18,8 @@ FIELDS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model that reads bytes."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    folder = tiny.write(tmp_path_factory.mktemp("bytes"), num_hidden_layers=2)
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: n for n, letter in enumerate(letters)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
-    return folder
+    folder = tmp_path_factory.mktemp("bytes")
+    return made.model(folder, head_dim=64, num_hidden_layers=2, max_position_embeddings=4096)
 
 
 def test_rows_say_everything_that_was_promised(kvant_command, folder: Path, tmp_path: Path) -> None:
@@ -75,11 +67,11 @@ def test_peers_are_simulated_whatever_the_path(kvant_command, folder: Path, tmp_
     ("words", "says"),
     [
         ((), "name a model"),
-        (("{}", "--text", "{}/none.txt"), "none.txt: No such file"),
-        (("{}", "--tokens", "999999"), "has 4096 positions"),
-        (("{}", "--tokens", "64", "--text", "{}/short.txt"), "text short: 9 tokens of this model, but 64"),
+        (("{}", "--preset", "int8", "--text", "{}/none.txt"), "none.txt: No such file"),
+        (("{}", "--preset", "int8", "--tokens", "999999"), "has 4096 positions"),
+        (("{}", "--preset", "int8", "--tokens", "64", "--text", "{}/short.txt"), "text short: 9 tokens"),
         (("{}", "--plot", "{}/f.txt"), "must end in .svg"),
-        (("{}", "--preset", "codebook9"), "preset 'codebook9' does not exist"),
+        (("{}", "--preset", "codebook9"), "no preset is named 'codebook9'"),
         (("/no/such/folder",), "does not exist"),
     ],
 )

@@ -5,7 +5,7 @@ help that are long enough (23 in Python 3.11, so that topics recur; another vers
 lengths in turn. All 40 were run once, in float32, one at a time, 64 greedy tokens: stock vLLM (32-bit pages)
 and our control (16-bit pages) gave the same text in 26 of 40, stock and int8 in 27, control and int8 in 24;
 on the first four, which the tests take, every pair in 4 of 4. In bfloat16 the model's own rounding parts
-texts as often, whatever the cache. Fidelity is measured by `benchmarks/fidelity.py`.
+texts as often, whatever the cache. Fidelity is measured by `kvant fidelity`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from kvant.quality.fidelity.row import Row
 
-PRESETS = "int8,founding"
+PRESETS = "lossless,balanced,max,founding,int8"
 
 
 def fidelity(
@@ -24,6 +24,9 @@ def fidelity(
     preset: Annotated[
         list[str] | None,
         typer.Option(help=f"Presets, or names such as codebook4/codebook4+w64. [default: {PRESETS}]"),
+    ] = None,
+    recipe: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A recipe of `kvant calibrate`; may be repeated.")
     ] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Calibrated key transforms for +gm.")
@@ -62,6 +65,7 @@ def fidelity(
     from kvant.quality.fidelity import names, report, table, texts
     from kvant.quality.fidelity import plot as figure
     from kvant.quality.fidelity.measure import Plan, layers, rows
+    from kvant.quality.fidelity.measure import tokens as to_ids
     from kvant.quality.fidelity.settings import Settings
 
     # Before torch is loaded: threads that wait must not take the cores from those that work.
@@ -72,9 +76,10 @@ def fidelity(
     result.check(json_file)
     drawing.check(plot)
     chosen = [name for given in preset or [PRESETS] for name in given.split(",") if name]
-    specs = {name: names.spec_of(name, calibration) for name in chosen}
-    peer_names = _peers() if peers else []
-    plan = Plan(specs, [name for name in peer_names if name not in specs], path == "simulated", by_layer)
+    chosen = [] if recipe and not preset else chosen
+    for name in chosen:
+        names.check(name, calibration)
+    others = [name for name in (_peers() if peers else []) if name not in chosen]
     settings = Settings(
         tokens,
         tokens * 17 // 32 if skip is None else skip,
@@ -90,9 +95,13 @@ def fidelity(
     with Progress(console=console, transient=True) as progress:
         for one in wanted:
             folder = resolve(one)
+            ids = to_ids(folder, read, settings)
+            specs = {name: names.spec_of(name, folder, calibration) for name in chosen}
+            specs |= {str(made): names.of_recipe(made, folder) for made in recipe or []}
+            plan = Plan(specs, others, path == "simulated")
             task = progress.add_task(one, total=plan.steps)
             progress.console.print(f"{one}\n{table.HEAD}")
-            for group in rows(one, folder, read, plan, settings):
+            for group in rows(one, folder, ids, plan, settings):
                 progress.advance(task)
                 found += group
                 for row in group:
@@ -100,7 +109,7 @@ def fidelity(
                 _write(json_file, where, found, sensitive, whole=False)
             if by_layer:
                 for name, spec in specs.items():
-                    for part in layers(folder, read, spec, settings):
+                    for part in layers(folder, ids, spec, settings):
                         sensitive.append({"model": one, "preset": name, **vars(part)})
                         progress.console.print(table.sensitivity(name, part))
     _write(json_file, where, found, sensitive, whole=True)

@@ -24,7 +24,6 @@ class Plan:
     specs: Mapping[str, CacheSpec]
     peers: Sequence[str]
     simulated: bool
-    by_layer: bool
 
     @property
     def steps(self) -> int:
@@ -33,10 +32,9 @@ class Plan:
 
 
 def rows(
-    model: str, folder: Path | str, texts: Sequence[Text], plan: Plan, settings: Settings
+    model: str, folder: Path | str, ids: Mapping[str, list[int]], plan: Plan, settings: Settings
 ) -> Iterator[Sequence[Row]]:
-    """The rows of one model, a configuration at a time."""
-    ids = tokens(folder, texts, settings)
+    """The rows of one model on texts as token ids (`tokens`), a configuration at a time."""
     if plan.specs and not plan.simulated:
         from kvant.quality.fidelity import engine
 
@@ -51,16 +49,14 @@ def rows(
 
 
 def layers(
-    folder: Path | str, texts: Sequence[Text], spec: CacheSpec, settings: Settings
+    folder: Path | str, ids: Mapping[str, list[int]], spec: CacheSpec, settings: Settings
 ) -> Iterator[Sensitivity]:
     """Which layer costs how much, keys and values apart."""
     from kvant.quality.simulated.sensitivity import sensitivity
     from kvant.quality.simulated.spec import scheme_of
 
     simulator = _simulator(folder, settings)
-    yield from sensitivity(
-        simulator, tokens(folder, texts, settings), scheme_of(spec, simulator.shape), settings.skip
-    )
+    yield from sensitivity(simulator, ids, scheme_of(spec, simulator.shape), settings.skip)
 
 
 def tokens(folder: Path | str, texts: Sequence[Text], settings: Settings) -> dict[str, list[int]]:

@@ -130,8 +130,9 @@ def _attention(
         raise ModelError("a simulated cache takes one whole sequence at a time, through Simulator.states")
     number = module.layer_idx
     kvant_run.reached.append(number)
+    shared = getattr(module, "kv_shared_layer_index", None)  # reads that layer's pages
     out = attend(
-        kvant_run.scheme.layer(number),
+        kvant_run.scheme.layer(number if shared is None else shared),
         query[0],
         key[0],
         value[0],

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from kvant.errors import GeometryError
+
+
+def blocks_of(x: torch.Tensor, size: int) -> torch.Tensor:
+    """(..., n) to (..., n / size, size)."""
+    if x.shape[-1] % size:
+        raise GeometryError(f"head_dim {x.shape[-1]}: this peer stores blocks of {size}; leave out --peers")
+    return x.unflatten(-1, (-1, size))
+
 
 def fp8(x: torch.Tensor, scale: torch.Tensor | float = 1.0) -> torch.Tensor:
     """float8 e4m3 (OCP), saturating at 448."""
@@ -12,7 +21,7 @@ def fp8(x: torch.Tensor, scale: torch.Tensor | float = 1.0) -> torch.Tensor:
 
 def q8_0(x: torch.Tensor) -> torch.Tensor:
     """ggml's q8_0: blocks of 32, scale max|x| / 127 in fp16. 8.5 bits."""
-    blocks = x.unflatten(-1, (-1, 32))
+    blocks = blocks_of(x, 32)
     scale = blocks.abs().amax(-1, keepdim=True) / 127
     codes = (blocks / scale.clamp_min(1e-30)).round()
     return (codes * scale.half().float()).flatten(-2)
@@ -20,7 +29,7 @@ def q8_0(x: torch.Tensor) -> torch.Tensor:
 
 def q4_0(x: torch.Tensor) -> torch.Tensor:
     """ggml's q4_0: blocks of 32, an fp16 scale that puts the largest value at -8. 4.5 bits."""
-    blocks = x.unflatten(-1, (-1, 32))
+    blocks = blocks_of(x, 32)
     largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
     scale = largest / -8
     inverse = torch.where(scale == 0, 0, 1 / scale)

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import pad
 
 from kvant.quality.simulated.moments import Moments
-from kvant.quality.simulated.peers.grids import minmax
+from kvant.quality.simulated.peers.grids import blocks_of, minmax
 from kvant.quality.simulated.scheme import Keep, Layer, Scheme, Shape, uniform
 
 GROUP, RESIDUAL = 32, 128
@@ -26,7 +26,7 @@ def per_channel(key: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def per_token(value: torch.Tensor, bits: int) -> torch.Tensor:
-    return minmax(value.unflatten(-1, (-1, GROUP)), bits).flatten(-2)
+    return minmax(blocks_of(value, GROUP), bits).flatten(-2)
 
 
 def kivi(bits: int, name: str, shape: Shape, moments: list[Moments]) -> Scheme:

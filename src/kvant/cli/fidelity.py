@@ -55,6 +55,9 @@ def fidelity(
     ] = None,
 ) -> None:
     """Compare a quantised KV cache with the 16-bit one: KL, top-1 agreement, perplexity."""
+    # Before torch is loaded: threads that wait must not take the cores from those that work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
     from rich.console import Console
     from rich.progress import Progress
 
@@ -62,57 +65,46 @@ def fidelity(
     from kvant.bench import result
     from kvant.errors import ConfigError
     from kvant.models import resolve
-    from kvant.quality.fidelity import names, report, table, texts
+    from kvant.quality.fidelity import measure, report, table, texts
     from kvant.quality.fidelity import plot as figure
-    from kvant.quality.fidelity.measure import Plan, layers, rows
-    from kvant.quality.fidelity.measure import tokens as to_ids
+    from kvant.quality.fidelity.request import Request
     from kvant.quality.fidelity.settings import Settings
 
-    # Before torch is loaded: threads that wait must not take the cores from those that work.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     wanted = [*(models or []), *(model or [])]
     if not wanted:
         raise ConfigError("name a model: a packaged one (`kvant models list`) or a folder")
     result.check(json_file)
     drawing.check(plot)
-    chosen = [name for given in preset or [PRESETS] for name in given.split(",") if name]
-    chosen = [] if recipe and not preset else chosen
-    for name in chosen:
-        names.check(name, calibration)
-    others = [name for name in (_peers() if peers else []) if name not in chosen]
-    settings = Settings(
-        tokens,
-        tokens * 17 // 32 if skip is None else skip,
-        dtype,
-        by_position,
-        threads or f"0-{len(os.sched_getaffinity(0)) - 1}",
+    given = preset or ([] if recipe else [PRESETS])
+    presets = [name for names in given for name in names.split(",") if name]
+    cores = threads or f"0-{len(os.sched_getaffinity(0)) - 1}"
+    scored = tokens * 17 // 32 if skip is None else skip
+    settings = Settings(tokens, scored, dtype, by_position, cores)
+    others = [name for name in (_peers() if peers else []) if name not in presets]
+    request = Request(
+        presets, recipe or [], calibration, others, texts.load(text or []), settings, path == "simulated"
     )
-    read = texts.load(text or [])
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
+    where = report.facts(settings, request.texts)
     found: list[Row] = []
-    sensitive: list[dict[str, Any]] = []
-    where = report.facts(settings, read)
-    with Progress(console=console, transient=True) as progress:
-        for one in wanted:
-            folder = resolve(one)
-            ids = to_ids(folder, read, settings)
-            specs = {name: names.spec_of(name, folder, calibration) for name in chosen}
-            specs |= {str(made): names.of_recipe(made, folder) for made in recipe or []}
-            plan = Plan(specs, others, path == "simulated")
-            task = progress.add_task(one, total=plan.steps)
-            progress.console.print(f"{one}\n{table.HEAD}")
-            for group in rows(one, folder, ids, plan, settings):
+    parts: list[dict[str, Any]] = []
+    for one in wanted:
+        folder = resolve(one)
+        ids = measure.tokens(folder, request.texts, settings)
+        specs = request.specs(folder)
+        console.print(f"{one}\n{table.HEAD}")
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task(one, total=request.steps)
+            for group in measure.rows(one, folder, ids, specs, request):
                 progress.advance(task)
                 found += group
                 for row in group:
-                    progress.console.print("\n".join([table.line(row), *table.buckets(row)]))
-                _write(json_file, where, found, sensitive, whole=False)
-            if by_layer:
-                for name, spec in specs.items():
-                    for part in layers(folder, ids, spec, settings):
-                        sensitive.append({"model": one, "preset": name, **vars(part)})
-                        progress.console.print(table.sensitivity(name, part))
-    _write(json_file, where, found, sensitive, whole=True)
+                    console.print("\n".join([table.line(row), *table.buckets(row)]))
+                _write(json_file, where, found, parts)
+        for name, part in measure.layers(folder, ids, specs, settings) if by_layer else ():
+            parts.append({"model": one, "preset": name, **vars(part)})
+            console.print(table.sensitivity(name, part))
+    _write(json_file, where, found, parts, last=True)
     if plot is not None:
         figure.draw(plot, found, report.note(where))
 
@@ -123,11 +115,11 @@ def _peers() -> list[str]:
     return list(PEERS)
 
 
-def _write(file: Path | None, where: dict[str, Any], rows: Any, layers: Any, whole: bool) -> None:
+def _write(file: Path | None, where: dict[str, Any], rows: Any, parts: Any, last: bool = False) -> None:
     """A file is written anew after each configuration, stdout once."""
     from kvant.bench import result
 
-    if file is None or (file == result.STDOUT and not whole):
+    if file is None or (file == result.STDOUT and not last):
         return
-    extra = {"layers": layers} if layers else {}
-    result.write(file, where | {"rows": [row.to_json() for row in rows]} | extra)
+    layers = {"layers": parts} if parts else {}
+    result.write(file, where | {"rows": [row.to_json() for row in rows]} | layers)

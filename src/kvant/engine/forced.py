@@ -18,7 +18,6 @@ ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
     # Threads that wait must not take the cores from those that work.
     "OMP_WAIT_POLICY": "passive",
 }

@@ -82,6 +82,8 @@ def _run(
     }  # fmt: skip
     env = os.environ | ENVIRONMENT | {"VLLM_CPU_OMP_THREADS_BIND": settings.threads}
     env.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    if isinstance(folder, Path):
+        env["HF_HUB_OFFLINE"] = "1"
     command = [sys.executable, "-m", "kvant.quality.fidelity.engine"]
     done = subprocess.run(
         command, env=env, input=json.dumps(job), capture_output=True, text=True, check=False

@@ -1,0 +1,40 @@
+"""What a user asks for, checked before any model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvant.cache.spec import CacheSpec
+from kvant.quality.fidelity import names
+from kvant.quality.fidelity.settings import Settings
+from kvant.quality.fidelity.texts import Text
+
+
+@dataclass(frozen=True)
+class Request:
+    """Configurations to compare with the 16-bit cache, on which texts and by which path."""
+
+    presets: Sequence[str]
+    recipes: Sequence[Path]
+    calibration: Path | None
+    peers: Sequence[str]
+    texts: Sequence[Text]
+    settings: Settings
+    simulated: bool
+
+    def __post_init__(self) -> None:
+        for name in self.presets:
+            names.check(name, self.calibration)
+
+    def specs(self, folder: Path | str) -> Mapping[str, CacheSpec]:
+        """By name, for one model; a preset is calibrated for it now if it was not yet."""
+        found = {name: names.spec_of(name, folder, self.calibration) for name in self.presets}
+        return found | {str(recipe): names.of_recipe(recipe, folder) for recipe in self.recipes}
+
+    @property
+    def steps(self) -> int:
+        """Groups of rows of a model; the engine adds stock vLLM."""
+        ours = len(self.presets) + len(self.recipes)
+        return ours + len(self.peers) + (not self.simulated and ours > 0)

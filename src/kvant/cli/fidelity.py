@@ -106,7 +106,7 @@ def fidelity(
             console.print(table.sensitivity(name, part))
     _write(json_file, where, found, parts, last=True)
     if plot is not None:
-        figure.draw(plot, found, report.note(where))
+        figure.draw(plot, found, others, report.note(where))
 
 
 def _peers() -> list[str]:

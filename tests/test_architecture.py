@@ -25,6 +25,7 @@ RINGS = (
     "telemetry",
     "models",
     "recipes",
+    "research",
     "engine",
     "bench",
     "doctor",
@@ -39,8 +40,8 @@ CORE = ("errors", "transforms", "formats", "cache", "kernels", "config", "teleme
 FRAMEWORKS = ("torch", "vllm", "transformers")
 ONLY_IN = {
     "vllm": ("engine",),
-    "torch": ("engine", "models", "recipes", "bench", "doctor"),
-    "transformers": ("engine", "models", "recipes"),
+    "torch": ("recipes", "research", "engine", "models", "bench", "doctor"),
+    "transformers": ("recipes", "research", "engine", "models"),
 }
 """The rings that may import a framework at all, inside functions or not."""
 
@@ -126,11 +127,13 @@ def test_a_framework_is_imported_only_where_it_belongs(framework):
     assert [str(found) for found in users if found.ring not in ONLY_IN[framework]] == []
 
 
-def test_only_the_engine_needs_a_framework_to_be_imported():
+def test_only_engine_and_research_need_a_framework_to_be_imported():
     wrong = [
         str(found)
         for found in ALL
-        if found.at_import and found.ring != "engine" and found.module.split(".")[0] in FRAMEWORKS
+        if found.at_import
+        and found.ring not in ("engine", "research")
+        and found.module.split(".")[0] in FRAMEWORKS
     ]
     assert wrong == []
 

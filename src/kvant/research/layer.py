@@ -97,7 +97,6 @@ class KvantLayer(CacheLayerMixin):
         rows, _, count, _ = query.shape
         if not key.begun:
             self._begin(rows, count, mask)
-            key.begun = True
         fresh = torch.from_numpy(self.history.fresh(count))
         padded = not bool(fresh.all())
         q, k, v = (_tokens(x, fresh if padded else None) for x in (query, key.states, value.states))
@@ -117,6 +116,8 @@ class KvantLayer(CacheLayerMixin):
             )  # fmt: skip
             if not isinstance(step.tokens, slice):
                 out[step.tokens] = found
+        if not key.begun:
+            key.begun, self.columns = True, self.history.columns
         if not padded:
             return out.view(rows, count, *out.shape[1:])
         spread = out.new_zeros((rows, count, *out.shape[1:]))
@@ -128,7 +129,6 @@ class KvantLayer(CacheLayerMixin):
             self.history.begin(rows, count, mask)
         if self.columns + count != self.history.columns:
             raise EngineError("a forward pass was interrupted, or left layers out: reset() the cache")
-        self.columns += count
 
     def _make_room(self, step: Step) -> None:
         """Grow by blocks, an eighth ahead; copies are made once, for all rows."""
@@ -194,5 +194,4 @@ class KvantLayer(CacheLayerMixin):
 def _tokens(states: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
     """(rows, heads, columns, D) to (tokens, heads, D) without padding, heads of a token together."""
     by_token = states.detach().transpose(1, 2)
-    flat = by_token.flatten(0, 1) if real is None else by_token[real]
-    return flat if flat[0].is_contiguous() else flat.contiguous()
+    return (by_token.flatten(0, 1) if real is None else by_token[real]).contiguous()

@@ -17,8 +17,10 @@ from tests.engine.run import generate, logprobs, prompt, tokens
 
 SPEC = {"key": "codebook4", "value": "codebook2", "sinks": 4, "window": 64, "block_size": 32}
 
-BOUND = 2e-3
-"""Of log-probabilities: both are float32 and read the same bits, and add up in another order."""
+SHARE = 0.02
+"""Mean distance of log-probabilities from vLLM's, of their distance from a 16-bit cache's. Both models are
+float32, and their last bits differ: 1e-5 without Kvant, and now and then one of them becomes another code.
+"""
 
 
 def calibrated(folder: Path, layers: int, heads: int, head_dim: int) -> dict[str, Any]:
@@ -38,6 +40,12 @@ def calibrated(folder: Path, layers: int, heads: int, head_dim: int) -> dict[str
     return SPEC | {"calibration": str(file), "calibration_digest": file_digest(file)}
 
 
+def read(model: Any, ids: list[int], **options: Any) -> np.ndarray:
+    """What `logprobs` reads from vLLM's output."""
+    found = model(torch.tensor([ids]), **options).logits[0, :-1].log_softmax(-1)
+    return found.gather(1, torch.tensor(ids[1:])[:, None])[:, 0].numpy()
+
+
 @pytest.mark.parametrize("case", ["llama", "gemma3", "calibrated llama"])
 def test_against_vllm(case: str, models: Callable[[str], Path], engine: Any, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
@@ -47,13 +55,16 @@ def test_against_vllm(case: str, models: Callable[[str], Path], engine: Any, tmp
     prompts = [prompt(300), prompt(170, seed=1)]
     llm = engine(spec, family)
     served = generate(llm, prompts, 24, prompt_logprobs=0)
-    model = AutoModelForCausalLM.from_pretrained(models(family), dtype=torch.float32).eval()
+    plain, model = (
+        AutoModelForCausalLM.from_pretrained(models(family), dtype=torch.float32).eval() for _ in range(2)
+    )
     with torch.no_grad(), KvantCache(model, spec) as cache:
         for ids, output, answer in zip(prompts, served, tokens(served), strict=True):
             cache.reset()
-            own = model(torch.tensor([ids]), past_key_values=cache).logits[0].log_softmax(-1)
-            read = own[:-1].gather(1, torch.tensor(ids[1:])[:, None])[:, 0].numpy()
-            assert np.abs(read - logprobs(output)).max() < BOUND
+            ours = np.abs(read(model, ids, past_key_values=cache) - logprobs(output))
+            bits = np.abs(read(plain, ids) - logprobs(output))
+            assert ours.mean() < SHARE * bits.mean()
+            assert ours.max() < bits.mean()
             cache.reset()
             greedy = model.generate(
                 torch.tensor([ids]),

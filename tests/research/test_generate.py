@@ -26,13 +26,13 @@ def sliding() -> Any:
     return tiny.model("gemma3")
 
 
-def generate(model: Any, ids: torch.Tensor, cache: Any, tokens: int = 20, **options: Any) -> torch.Tensor:
+def generate(model: Any, ids: torch.Tensor, cache: Any, tokens: int = 12, **options: Any) -> torch.Tensor:
     options = {"do_sample": False, "eos_token_id": None} | options
     found: torch.Tensor = model.generate(ids, past_key_values=cache, max_new_tokens=tokens, **options)
     return found
 
 
-def step_by_step(model: Any, ids: torch.Tensor, tokens: int = 20) -> torch.Tensor:
+def step_by_step(model: Any, ids: torch.Tensor, tokens: int = 12) -> torch.Tensor:
     """Greedy, every token from a cache that is given the whole text anew."""
     with torch.no_grad(), KvantCache(model, tiny.LOW) as cache:
         for _ in range(tokens):
@@ -48,7 +48,7 @@ def test_greedy_and_turn_after_turn(family: str, request: pytest.FixtureRequest)
     ids = tiny.text(1, 90)
     with KvantCache(model, tiny.LOW) as cache:
         first = generate(model, ids, cache)
-        assert cache.get_seq_length() == 109
+        assert cache.get_seq_length() == 101
         turn = torch.cat([first, tiny.text(1, 30, seed=2)], 1)
         second = generate(model, turn, cache)
     assert torch.equal(first, step_by_step(model, ids))
@@ -65,6 +65,13 @@ def test_sampled_is_seeded_by_torch_alone(model: Any) -> None:
     assert not torch.equal(found[0], step_by_step(model, ids))
 
 
+def test_a_prompt_in_chunks(sliding: Any) -> None:
+    ids = tiny.text(1, 90)
+    with KvantCache(sliding, tiny.LOW) as cache:
+        found = generate(sliding, ids, cache, prefill_chunk_size=32)
+    assert torch.equal(found, step_by_step(sliding, ids))
+
+
 def test_a_padded_batch_is_its_rows(model: Any) -> None:
     long, short = tiny.text(1, 90), tiny.text(1, 50, seed=4)
     ids = torch.cat([long, torch.cat([torch.full((1, 40), 1), short], 1)])
@@ -74,14 +81,22 @@ def test_a_padded_batch_is_its_rows(model: Any) -> None:
     assert torch.equal(both[1:, 40:], step_by_step(model, short))
 
 
-def test_beams(model: Any) -> None:
-    """With every token in 16 bits, beams are those of the model's own cache."""
-    ids = tiny.text(2, 70)
-    spec = tiny.WHOLE | {"key": "bf16", "value": "bf16"}
-    expected = generate(model, ids, None, num_beams=3, num_return_sequences=2)
-    for each in (spec, spec | {"window": 0, "sinks": 0}):
-        with KvantCache(model, each) as cache:
-            assert torch.equal(generate(model, ids, cache, num_beams=3, num_return_sequences=2), expected)
+@pytest.mark.parametrize("family", ["model", "sliding"])
+def test_beams(family: str, request: pytest.FixtureRequest) -> None:
+    """The score of each beam is what its tokens have when they are read anew."""
+    model = request.getfixturevalue(family)
+    ids, tokens = tiny.text(2, 70), 12
+    with torch.no_grad(), KvantCache(model, tiny.LOW) as cache:
+        found: Any = generate(
+            model, ids, cache, tokens, num_beams=3, num_return_sequences=3,
+            return_dict_in_generate=True, output_scores=True,
+        )  # fmt: skip
+        cache.reset()
+        logits = model(found.sequences, past_key_values=cache).logits[:, -tokens - 1 : -1]
+    new = found.sequences[:, -tokens:, None]
+    scores = tiny.logprobs(logits).gather(2, new)[..., 0].mean(1)
+    assert len(set(map(tuple, found.sequences.tolist()))) == 6
+    torch.testing.assert_close(scores, found.sequences_scores, atol=1e-3, rtol=0)
 
 
 def test_rows_chosen_anew_go_on_as_they_were(sliding: Any) -> None:
@@ -106,8 +121,8 @@ def test_assisted_by_another_model(family: str, request: pytest.FixtureRequest) 
         assistant.lm_head.weight += 0.05 * torch.randn_like(assistant.lm_head.weight)
     ids = tiny.text(1, 90)
     with KvantCache(model, tiny.LOW) as cache:
-        found = generate(model, ids, cache, 40, assistant_model=assistant)
-    assert torch.equal(found, step_by_step(model, ids, 40))
+        found = generate(model, ids, cache, 24, assistant_model=assistant)
+    assert torch.equal(found, step_by_step(model, ids, 24))
 
 
 def test_crop(model: Any, sliding: Any) -> None:

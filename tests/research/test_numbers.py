@@ -14,10 +14,10 @@ TOKENS = 150
 
 ROUNDING = 0.02
 """Of log-probabilities in float32, against dense attention over keys and values rounded to bfloat16. Largest
-measured: gemma3n 0.004, else 0.002. A window off by one is 0.1 or more."""
-SCHEDULE = 0.05
+measured: gemma3n 0.007, else 0.0015. A window off by one is 0.28 or more."""
+SCHEDULE = 0.02
 """The kernels give the same bits; the model's own products are of other shapes, and now and then a last bit
-of theirs becomes another code."""
+of theirs becomes another code. Largest measured: 0.001."""
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,20 @@ def test_pieces_and_padding_change_nothing(family: str) -> None:
             )  # fmt: skip
     assert tiny.furthest(torch.cat(got, 1), expected) < SCHEDULE
     assert tiny.furthest(torch.cat(beside, 1)[:1, 40:], expected) < SCHEDULE
+
+
+def test_padding_on_the_right() -> None:
+    """A row goes on after it: what was padding stays out of sight, and out of the pages."""
+    model, ids, more = tiny.model("gemma3"), tiny.text(2, 100), tiny.text(2, 9, seed=1)
+    mask = torch.ones(2, 109, dtype=torch.long)
+    mask[1, 70:100] = 0
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    with KvantCache(model, tiny.LOW) as padded, KvantCache(model, tiny.LOW) as alone:
+        model(ids, attention_mask=mask[:, :100], position_ids=positions[:, :100], past_key_values=padded)
+        got = model(more, attention_mask=mask, position_ids=positions[:, 100:], past_key_values=padded).logits
+        model(ids[1:, :70], past_key_values=alone)
+        expected = model(more[1:], past_key_values=alone).logits
+    assert tiny.furthest(got[1:], expected) < SCHEDULE
 
 
 def test_few_bits_do_change_the_numbers() -> None:

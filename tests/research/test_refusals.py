@@ -107,6 +107,16 @@ def test_specs_that_do_not_fit_the_model(model: Any) -> None:
     assert model.config._attn_implementation == "sdpa"
 
 
+def test_more_than_a_language_model() -> None:
+    from transformers import AutoModelForImageTextToText, Gemma3Config
+
+    text = tiny.model("gemma3").config.to_dict()
+    vision = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    both = Gemma3Config(text_config=text, vision_config=vision)
+    with pytest.raises(EngineError, match="give its text model"):
+        KvantCache(AutoModelForImageTextToText.from_config(both), tiny.LOW)
+
+
 def test_layers_that_are_not_served() -> None:
     chunked = tiny.model(
         layer_types=["full_attention", "chunked_attention", "full_attention"], attention_chunk_size=8

@@ -35,7 +35,7 @@ def model(family: str = "llama", dtype: torch.dtype = torch.float32, **changes: 
         "gemma3n": {
             "num_hidden_layers": 5, "num_kv_shared_layers": 2, "vocab_size_per_layer_input": VOCABULARY,
             "hidden_size_per_layer_input": 16, "laurel_rank": 4, "activation_sparsity_pattern": None,
-            "layer_types": ["sliding_attention"] * 2 + ["full_attention", "sliding_attention", "full_attention"],
+            "layer_types": ["sliding_attention", *mixed["layer_types"][::-1], "full_attention"],
         },
     }.get(family, {})  # fmt: skip
     name = {"gemma3": "gemma3_text", "gemma3n": "gemma3n_text"}.get(family, family)

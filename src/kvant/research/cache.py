@@ -33,7 +33,7 @@ class KvantCache(Cache):
     def __init__(
         self, model: PreTrainedModel, spec: CacheSpec | Mapping[str, Any] | str | PathLike[str]
     ) -> None:
-        self.model, self.spec = model, spec_of(spec)
+        self.model, self.spec = model, spec_of(spec, model)
         self.kernel = select("auto")[0].name
         """The instruction set that the kernels run on."""
         windows = _windows(model)

@@ -131,9 +131,9 @@ class KvantLayer(CacheLayerMixin):
             raise EngineError("a forward pass was interrupted, or left layers out: reset() the cache")
 
     def _make_room(self, step: Step) -> None:
-        """Grow by blocks, an eighth ahead; copies are made once, for all rows."""
+        """Grow by the blocks that are missing; room for 16-bit copies is made once, for all rows."""
         if step.pages > len(self.pages):
-            grown = self.pages.new_empty((step.pages + step.pages // 8, self.pages.shape[1]))
+            grown = self.pages.new_empty((step.pages, self.pages.shape[1]))
             grown[: len(self.pages)] = self.pages
             self.pages = grown
         if step.exact is not None and len(self.copies) < step.exact.kept:

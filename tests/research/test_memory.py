@@ -49,10 +49,10 @@ def test_no_tensor_of_16_bits_outlives_a_step(model: Any) -> None:
 def test_a_sliding_window_uses_its_pages_again(model: Any) -> None:
     """However long the text, however it comes."""
     sizes = []
-    for columns in (700, 1900):
+    for columns in (1100, 1900):
         with KvantCache(model, tiny.LOW) as cache:
             feed(model, cache, tiny.text(1, columns))
             sizes.append([layer.pages.nbytes for layer in cache.layers])
     (short, short_full, _), (long, long_full, _) = sizes
     assert long == short
-    assert long_full > 2 * short_full
+    assert long_full > 1.5 * short_full

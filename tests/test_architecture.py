@@ -25,6 +25,7 @@ RINGS = (
     "telemetry",
     "models",
     "recipes",
+    "research",
     "engine",
     "bench",
     "quality",
@@ -40,8 +41,8 @@ CORE = ("errors", "transforms", "formats", "cache", "kernels", "config", "teleme
 FRAMEWORKS = ("torch", "vllm", "transformers")
 ONLY_IN = {
     "vllm": ("engine",),
-    "torch": ("engine", "models", "recipes", "bench", "quality", "doctor"),
-    "transformers": ("engine", "models", "recipes", "quality"),
+    "torch": ("engine", "models", "recipes", "research", "bench", "quality", "doctor"),
+    "transformers": ("engine", "models", "recipes", "research", "quality"),
 }
 """The rings that may import a framework at all, inside functions or not."""
 
@@ -127,12 +128,12 @@ def test_a_framework_is_imported_only_where_it_belongs(framework):
     assert [str(found) for found in users if found.ring not in ONLY_IN[framework]] == []
 
 
-def test_only_the_engine_and_its_simulation_need_a_framework_to_be_imported():
+def test_only_engine_research_and_simulation_need_a_framework_to_be_imported():
     wrong = [
         str(found)
         for found in ALL
         if found.at_import
-        and found.ring != "engine"
+        and found.ring not in ("engine", "research")
         and "simulated" not in found.file.parts
         and found.module.split(".")[0] in FRAMEWORKS
     ]

@@ -150,6 +150,21 @@ class ExactMap:
                 self._of_window.release(self._name(table[i], tile))
         return self._table(bounds, found, token_pages)
 
+    def inherit(self, other: ExactMap, rows: Sequence[tuple[Ints, Ints, int]]) -> list[tuple[int, int]]:
+        """Give rows of blocks (theirs, ours, length) what another map of this shape holds of them.
+
+        Returns pages (theirs, ours), of which the caller copies the bytes; this map must be a new one.
+        """
+        pairs = []
+        for theirs, ours, length in rows:
+            last = -(-length // TILE)
+            recent = max(self._sink_tiles, (length - self._window) // TILE - 1) if self._window else last
+            for tile in (*range(min(self._sink_tiles, last)), *range(recent, last)):
+                page = other._pages(tile).find(self._name(theirs, tile))
+                if page is not None:
+                    pairs.append((page, self._pages(tile).take(self._name(ours, tile), set())))
+        return pairs
+
     def _bounds(self, length: int, tokens: int) -> tuple[int, int, int]:
         """Position of the first new token, first tile that its window reaches, length of the sequence."""
         first = length - tokens

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
-from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +24,11 @@ from kvant.engine.metadata import KvantMetadata
 from kvant.engine.refusals import check
 from kvant.engine.selection import spec_of
 from kvant.engine.timing import TIMES
-from kvant.errors import CalibrationError, EngineError
+from kvant.errors import EngineError
 from kvant.kernels import PagedAttention
+from kvant.kernels.layer import attention_of
 from kvant.kernels.memory import ask_for_huge_pages
 from kvant.kernels.paged import exact_layout
-from kvant.transforms import Calibration, Rotation
-from kvant.transforms.calibrated import file_digest
 
 if TYPE_CHECKING:
     from vllm.v1.kv_cache_interface import AttentionSpec
@@ -146,16 +143,10 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
                 f"{layout.page_bytes}: the packed cache is not the one in use"
             )
         self.bytes_per_token = kv_cache_spec.page_size_bytes / layout.block_size
-        rotate = self.spec.rotate
-        rotation = Rotation(self.spec.seed, self.head_size)
-        calibration = calibration_of(self.spec.calibration, self.spec.calibration_digest)
-        self.paged = PagedAttention(
-            layout,
-            rotation.table(self.owner, self.heads, "key") if rotate and not calibration else None,
-            rotation.table(self.owner, self.heads, "value") if rotate else None,
-            key_transform=calibration.of(self.owner, self.heads, self.head_size) if calibration else None,
+        self.paged = attention_of(self.spec, layout, self.owner, self.heads)
+        self.identity = PageIdentity.of(
+            layout, self.spec.rotate, self.spec.seed, self.spec.calibration_digest
         )
-        self.identity = PageIdentity.of(layout, rotate, self.spec.seed, self.spec.calibration_digest)
         return self.paged
 
     def exact_map(self, max_seqs: int) -> ExactMap | None:
@@ -222,17 +213,6 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
             )
             TIMES.attend += perf_counter_ns() - start
         return output
-
-
-@lru_cache(maxsize=4)
-def calibration_of(path: str, digest: str) -> Calibration | None:
-    """The calibration of a recipe, read once; `CalibrationError` if the file is not the one it names."""
-    if not path:
-        return None
-    found = file_digest(Path(path))
-    if found != digest:
-        raise CalibrationError(f"{path}: SHA-256 is {found}, the recipe names {digest}: calibrate again")
-    return Calibration.load(Path(path))
 
 
 def _global_heads(config: Any, local: int) -> range:

@@ -33,14 +33,26 @@ FAMILIES = {
     "Gemma2": {"query_pre_attn_scalar": 16, "attn_logit_softcapping": 5.0},
     "Gemma3": {"query_pre_attn_scalar": 16, "sliding_window_pattern": 2},
 }
+GEMMA_3N = {
+    "num_hidden_layers": 4,
+    "num_kv_shared_layers": 2,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "vocab_size_per_layer_input": 256,
+    "hidden_size_per_layer_input": 16,
+    "intermediate_size": [64] * 4,
+    "activation_sparsity_pattern": [0.0] * 4,
+    "laurel_rank": 8,
+}
 
 
 def config(family: str, **changes: Any) -> Any:
     """A transformers configuration, tiny."""
     import transformers
 
-    kind = getattr(transformers, f"{family}TextConfig" if family == "Gemma3" else f"{family}Config")
-    return kind(**(SHAPE | FAMILIES.get(family, {}) | {"pad_token_id": 0} | changes))
+    text = "Text" if family.startswith("Gemma3") else ""
+    kind = getattr(transformers, f"{family}{text}Config")
+    own = FAMILIES.get(family, GEMMA_3N if family == "Gemma3n" else {})
+    return kind(**(SHAPE | own | {"pad_token_id": 0} | changes))
 
 
 def model(folder: Path, family: str = "Llama", **changes: Any) -> Path:

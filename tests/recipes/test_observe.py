@@ -84,6 +84,27 @@ def test_moments_are_those_of_the_rotated_projections(family: str, monkeypatch: 
         np.testing.assert_allclose(layer.query_query, asked, rtol=1e-3, atol=1e-2)
 
 
+def test_the_layers_of_gemma_3n_that_share_a_cache_have_its_transforms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    monkeypatch.setattr(observe, "CHUNK", 64)
+    model = AutoModelForCausalLM.from_config(made.config("Gemma3n"), attn_implementation="eager").eval()
+    tokens, last = span(), []
+    with torch.no_grad():
+        ids, places = (torch.from_numpy(x)[None] for x in (tokens.tokens, tokens.positions))
+        hidden = model.base_model(input_ids=ids, position_ids=places).last_hidden_state
+    model.base_model.register_forward_hook(lambda m, a, out: last.append(out.last_hidden_state))
+    observer = Observer(model, Moments({}))
+    observer.read(tokens)
+    np.testing.assert_allclose(torch.cat(last, 1).numpy(), hidden.numpy(), atol=2e-4)
+    assert observer.moments.owners == {0: 0, 1: 1, 2: 0, 3: 1}
+    calibration = observer.moments.calibration("gm", 0, {})
+    assert sorted(calibration.layers) == [0, 1, 2, 3]
+    assert calibration.layers[2] is calibration.layers[0]
+
+
 def test_a_layer_that_reads_another_ones_cache_asks_its_keys() -> None:
     """As Gemma 3n does: its queries count for the owner, its keys are the owner's and count once."""
     observer = Observer(build("Llama"), Moments({}))

@@ -1,26 +1,20 @@
-"""From a model folder to a recipe: texts, moments, transforms, files."""
+"""From a model folder to a recipe: texts, moments, transforms."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvant import __version__
-from kvant.cache.spec import CacheSpec
 from kvant.errors import CalibrationError
 from kvant.models import store
-from kvant.recipes import place, preset, texts, whole
-from kvant.recipes.card import card
+from kvant.recipes import place, preset, texts
 from kvant.recipes.model import configuration, observer, tokenizer
 from kvant.recipes.moments import Moments
 from kvant.recipes.plan import Span, identity, plan
-from kvant.recipes.recipe import CARD, RECIPE, TRANSFORMS, Cache, Calibrated, Facts, Model, Provenance
-from kvant.recipes.recipe import load as load_recipe
-from kvant.recipes.recipe import save as save_recipe
-from kvant.transforms.calibrated import file_digest
+from kvant.recipes.publish import Learnt, publish
+from kvant.recipes.recipe import RECIPE
 
 Progress = Callable[[str, float], None]
 
@@ -42,7 +36,7 @@ class Job:
     output: str = ""
     force: bool = False
     device: str = "cpu"
-    command: str = ""
+    command: str = "kvant calibrate"
 
     @property
     def folder(self) -> Path:
@@ -69,28 +63,12 @@ def calibrate(job: Job, progress: Progress = lambda step, fraction: None) -> Pat
     named = identity(job.digest, spans)
     lock = place.home(job.digest) / "lock"
     with store.locked(lock, lambda: progress("waiting for another calibration", 0.0)):
+        if not job.force and (job.folder / RECIPE).is_file():  # the other one made it
+            return job.folder
         moments = _moments(job, spans, named, place.moments(job.digest, named), progress)
-        facts = {"model": job.digest, "texts": named, "transform": kind}
-        calibration = moments.calibration(kind, 0, facts)
-        shape = next(iter(calibration.layers.values())).mean.shape
-        with whole.folder(job.folder) as made:
-            calibration.save(made / TRANSFORMS)
-            described = Calibrated(
-                file=TRANSFORMS,
-                sha256=file_digest(made / TRANSFORMS),
-                transform=kind,  # type: ignore[arg-type]
-                max_position=length,
-                tokens=moments.tokens,
-                corpora=tuple(corpora),
-            )
-            model = Model(
-                name=job.name,
-                digest=job.digest,
-                layers=len(calibration.layers),
-                kv_heads=shape[0],
-                head_dim=shape[1],
-            )
-            _write(made, job, model, described)
+        calibration = moments.calibration(kind, 0, {"model": job.digest, "texts": named, "transform": kind})
+        learnt = Learnt(kind, length, moments.tokens, tuple(corpora))
+        publish(job.folder, job.preset, (job.name, job.digest), calibration, learnt, job.command)
     return job.folder
 
 
@@ -143,32 +121,3 @@ def _moments(job: Job, spans: Sequence[Span], named: str, file: Path, progress: 
         watched.read(span, step)
         moments.save(file, named)
     return moments
-
-
-def _write(folder: Path, job: Job, model: Model, described: Calibrated) -> None:
-    chosen = preset.find(job.preset)
-    spec: CacheSpec = chosen.spec()
-    facts = Facts(
-        version=1,
-        name=job.preset,
-        model=model,
-        cache=Cache(
-            key=chosen.key,
-            value=chosen.value,
-            rotate=True,
-            seed=0,
-            sinks=chosen.sinks,
-            window=chosen.window,
-            skip_layers=(),
-            layers={},
-        ),
-        calibration=described,
-        provenance=Provenance(
-            kvant=__version__,
-            date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            command=job.command or f"kvant calibrate {job.name} --preset {job.preset}",
-        ),
-    )
-    save_recipe(folder, facts)
-    (folder / CARD).write_text(card(facts, spec, chosen.summary), encoding="utf-8")
-    load_recipe(folder)

@@ -29,7 +29,7 @@ def card(facts: Facts, spec: CacheSpec, summary: str) -> str:
     text = f"# {facts.name} for {model.name}\n\nA KV cache recipe of Kvant: {summary}.\n\n| | |\n|---|---|\n"
     text += "".join(f"| {name} | {value} |\n" for name, value in rows)
     text += (
-        "\nIt is refused for any other model. To serve it, from the folder that holds this one:\n\n"
+        "\nIt is refused for any other model. To serve it:\n\n"
         "```console\nkvant serve MODEL --recipe THIS_FOLDER\n"
         "vllm serve MODEL --attention-backend CUSTOM --block-size 64 \\\n"
         '    --additional-config \'{"kvant": {"recipe": "THIS_FOLDER"}}\'\n```\n'

@@ -1,6 +1,7 @@
 # make setup, serve, test, test-all, bench, lint, clean. ARGS="..." goes to the command behind a target.
 
 VENV := .venv
+MODELS ?= smollm2-135m-instruct qwen2.5-coder-0.5b-instruct
 PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -28,7 +29,7 @@ test-all: setup
 	$(CLEAN_ENV) $(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
 bench: setup
-	$(CLEAN_ENV) $(BIN)/kvant fidelity $(or $(ARGS),smollm2-135m-instruct qwen2.5-coder-0.5b-instruct)
+	$(CLEAN_ENV) $(BIN)/kvant fidelity $(MODELS) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -18,10 +18,16 @@ def test_a_raw_name_says_everything(tmp_path) -> None:
     near = raw("codebook4/codebook2+s4+w64")
     assert (near.rotate, near.sinks, near.window) == (True, 4, 64)
     file = tmp_path / "c.safetensors"
-    file.write_bytes(b"x")
+    made.transforms().save(file)
     calibrated = raw("int4/int4+gm", file)
     assert calibrated.rotate
     assert (calibrated.calibration, calibrated.calibration_digest) == (str(file), file_digest(file))
+
+
+def test_a_damaged_calibration_is_refused_before_any_model_is_loaded(tmp_path) -> None:
+    (tmp_path / "c").write_bytes(b"x")
+    with pytest.raises(CalibrationError, match="cannot be read"):
+        check("int8/int8+gm", tmp_path / "c")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from kvant.models import manifest
 from kvant.recipes import child, place
 from kvant.recipes import preset as presets
 from kvant.recipes.calibrate import Job
+from kvant.transforms import Calibration
 from kvant.transforms.calibrated import file_digest
 
 OPTION = re.compile(r"rotate|gm|s(?P<sinks>\d+)|w(?P<window>\d+)")
@@ -74,6 +75,7 @@ def raw(name: str, calibration: Path | None = None) -> CacheSpec:
     if calibration is None:
         raise ConfigError(f"preset {name}: +gm needs --calibration FILE, the calibrated key transforms")
     path = calibration.resolve()
+    Calibration.load(path)  # says now what is wrong with it
     return replace(spec, calibration=str(path), calibration_digest=file_digest(path))
 
 

@@ -228,7 +228,8 @@ class Costs {
         const int s = first + p * width;
         const V distance = *reinterpret_cast<const Unaligned*>((s < kStates / 2 ? low : high - kStates / 2) + s);
         const V state = add(spread(cost_ + (s >> bits)), distance);
-        const V leaves = V{} + static_cast<std::uint8_t>(x << (8 - 2 * bits));
+        const std::uint8_t high_bits = static_cast<std::uint8_t>(x << (8 - 2 * bits));
+        const V leaves = V{} + high_bits;
         if (i == 0) {
           smallest[p] = state, from[p] = leaves;
           continue;

@@ -44,4 +44,4 @@ def test_it_prints_the_folder_and_the_line_that_serves_it(kvant_command, tmp_pat
     folder, _, line = result.out.splitlines()
     assert load(Path(folder)).facts.calibration.transform == "diag"
     assert line == f"kvant serve {model} --recipe {folder}"
-    assert "1,280 of 1,280 tokens" in result.err
+    assert "2,048 of 2,048 tokens" in result.err

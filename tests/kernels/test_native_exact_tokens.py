@@ -14,7 +14,7 @@ from kvant.formats import KEY_FORMATS, VALUE_FORMATS
 from kvant.formats.scales import from_bf16, to_bf16
 from kvant.kernels import Batch, Exact, PagedAttention, reference
 from kvant.kernels.paged import exact_layout
-from kvant.transforms import KeyTransform, Rotation
+from kvant.transforms import KeyTransform, Rotation, ValueTransform
 from kvant.transforms.rotation import rotate
 from tests.kernels.native import ISAS, relative, starts
 
@@ -22,11 +22,24 @@ BOUND = 3e-3
 """As in test_native_attend.py, default mode."""
 
 
-def some_transform(heads: int, head_dim: int, rng: np.random.Generator) -> KeyTransform:
-    """Well conditioned, of no special form, and not symmetric."""
+Pair = tuple[KeyTransform | None, ValueTransform | None]
+
+
+def some_transform(heads: int, head_dim: int, rng: np.random.Generator) -> Pair:
+    """Of keys and of values: well conditioned, of no special form, and not symmetric."""
     matrix = np.eye(head_dim) + rng.standard_normal((heads, head_dim, head_dim)) / (3 * head_dim**0.5)
     mean = rng.standard_normal((heads, head_dim)) * 3
-    return KeyTransform(mean.astype(np.float32), matrix.astype(np.float32))
+    both = mean.astype(np.float32), matrix.astype(np.float32)
+    return KeyTransform(*both), ValueTransform(-both[0], np.ascontiguousarray(both[1][:, ::-1]))
+
+
+def stored_in_16_bits(
+    key: NDArray[np.float32], value: NDArray[np.float32], pair: Pair, signs: NDArray[np.float32]
+) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
+    """One sequence's vectors as its 16-bit tiles hold them."""
+    key = pair[0].keys(key) if pair[0] else rotate(key, signs)  # type: ignore[assignment]
+    value = pair[1].values(value) if pair[1] else rotate(value, signs)  # type: ignore[assignment]
+    return [from_bf16(to_bf16(key.astype(np.float32)))], [from_bf16(to_bf16(value.astype(np.float32)))]
 
 
 @dataclass
@@ -92,35 +105,30 @@ class Engine:
         return Exact(step, self.staged, exact_layout(self.kernels.layout).page_bytes, self.map.kept)
 
     def expected(
-        self, i: int, transform: KeyTransform | None, signs: NDArray[np.float32], window: int = 0
+        self, i: int, pair: Pair, signs: NDArray[np.float32], window: int = 0
     ) -> NDArray[np.float64]:
         n = self.lengths[i]
-        key = transform.keys(self.key[i]) if transform else rotate(self.key[i], signs)
-        value = rotate(self.value[i], signs)
-        tokens = reference.ExactTokens(
-            [from_bf16(to_bf16(key.astype(np.float32)))],
-            [from_bf16(to_bf16(value))],
-            [self.sinks],
-            [0],
-            self.window,
-        )
+        key, value = stored_in_16_bits(self.key[i], self.value[i], pair, signs)
+        tokens = reference.ExactTokens(key, value, [self.sinks], [0], self.window)
+        plain = None if pair[0] else signs
         return reference.attend(
             self.kernels.layout, self.pages, self.query[i], self.table[i : i + 1], starts([n]), np.array([n]),
-            scale=self.kernels.layout.head_dim**-0.5, window=window, key_transform=transform,
-            key_signs=None if transform else signs, value_signs=signs, exact=tokens,
+            scale=self.kernels.layout.head_dim**-0.5, window=window, key_transform=pair[0],
+            value_transform=pair[1], key_signs=plain, value_signs=plain, exact=tokens,
         )  # fmt: skip
 
 
 def engine(
     isa: str, rng: np.random.Generator, lengths: list[int], *, sinks: int = 4, window: int = 64,
     formats: tuple[str, str] = ("codebook4", "codebook2"), head_dim: int = 64, calibrated: bool = True,
-) -> tuple[Engine, KeyTransform | None, NDArray[np.float32]]:  # fmt: skip
+) -> tuple[Engine, Pair, NDArray[np.float32]]:  # fmt: skip
     heads = 2
     layout = PageLayout(KEY_FORMATS[formats[0]], VALUE_FORMATS[formats[1]], head_dim, heads, 32)
     signs = Rotation(5, head_dim).table(0, range(heads), "value")
-    transform = some_transform(heads, head_dim, rng) if calibrated else None
+    transform = some_transform(heads, head_dim, rng) if calibrated else (None, None)
+    plain = None if calibrated else signs
     kernels = PagedAttention(
-        layout, None if calibrated else signs, signs, kernel=isa, key_transform=transform
+        layout, plain, plain, kernel=isa, key_transform=transform[0], value_transform=transform[1]
     )
     return Engine(kernels, sinks, window, lengths, rng), transform, signs
 
@@ -184,13 +192,11 @@ def test_copies_that_are_gone_are_read_from_codes(rng: np.random.Generator) -> N
     out = one.step({0: 72})[0]
     one.sinks = 0
     tokens_from = 128
-    key, value = transform.keys(one.key[0]), rotate(one.value[0], signs)  # type: ignore[union-attr]
-    exact = reference.ExactTokens(
-        [from_bf16(to_bf16(key.astype(np.float32)))], [from_bf16(to_bf16(value))], [0], [tokens_from], 64
-    )
+    key, value = stored_in_16_bits(one.key[0], one.value[0], transform, signs)
+    exact = reference.ExactTokens(key, value, [0], [tokens_from], 64)
     want = reference.attend(
         one.kernels.layout, one.pages, one.query[0], one.table, starts([200]), np.array([200]), scale=0.125,
-        key_transform=transform, value_signs=signs, exact=exact,
+        key_transform=transform[0], value_transform=transform[1], exact=exact,
     )  # fmt: skip
     assert relative(out, want[128:]) < BOUND
 

@@ -16,15 +16,10 @@ def test_every_position_is_read_about_as_often_as_any_other(length: int) -> None
     reads = np.zeros(length, int)
     for span in plan(TEXTS, length):
         reads[span.positions[SINKS:]] += 1
-    assert reads[:SINKS].max() == 0
-    assert reads[SINKS:].min() >= 1
+    first = np.arange(length) % TILE < SINKS
+    assert reads[first].max() == 0
+    assert reads[~first].min() >= 1
     assert reads.max() <= 2 * np.median(reads)
-
-
-def test_one_sequence_is_as_long_as_the_longest_request() -> None:
-    spans = plan(TEXTS, 5000)
-    assert (spans[0].first, len(spans[0].tokens)) == (0, 5000)
-    assert all(len(span.tokens) <= TILE for span in spans[1:])
 
 
 def test_all_texts_are_read_and_each_sequence_begins_as_a_text_does() -> None:

@@ -19,7 +19,7 @@ Layer = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 Preset = Literal["lossless", "balanced", "max", "int8", "founding"]
 """The files of kvant/recipes/presets."""
 
-DEFAULT_PRESET: Preset = "int8"
+DEFAULT_PRESET: Preset = "lossless"
 """What a user gets who says nothing about the cache."""
 
 WIDTH = 8

@@ -20,11 +20,13 @@ def attention_of(spec: CacheSpec, layout: PageLayout, layer: int, heads: range) 
     """
     rotation = Rotation(spec.seed, layout.head_dim)
     calibration = calibration_of(spec.calibration, spec.calibration_digest)
+    values = calibration.values_of(layer, heads, layout.head_dim) if calibration else None
     return PagedAttention(
         layout,
         rotation.table(layer, heads, "key") if spec.rotate and not calibration else None,
-        rotation.table(layer, heads, "value") if spec.rotate else None,
+        rotation.table(layer, heads, "value") if spec.rotate and not values else None,
         key_transform=calibration.of(layer, heads, layout.head_dim) if calibration else None,
+        value_transform=values,
     )
 
 

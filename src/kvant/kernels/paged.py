@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kvant.cache.layout import PageLayout
     from kvant.formats import Format
     from kvant.kernels import _native
-    from kvant.transforms import KeyTransform
+    from kvant.transforms import KeyTransform, ValueTransform
 
 
 class Batch:
@@ -82,8 +82,8 @@ class PagedAttention:
     """Encode into and attend over pages of one layout.
 
     `key_signs` and `value_signs` are float32 (KV heads, head_dim), the diagonal of each head's
-    rotation (`transforms.Rotation.table`), or None for no rotation; `key_transform` is a calibrated
-    transform of keys and queries, which contains the rotation. Shapes and types are checked on
+    rotation (`transforms.Rotation.table`), or None for no rotation; `key_transform` and `value_transform`
+    are calibrated transforms, which contain the rotation. Shapes and types are checked on
     every call and named in the error; the kernels themselves never allocate. By default integer codes
     are multiplied as integers (queries and weights in two 8-bit terms); `precise` decodes to floats.
     """
@@ -96,9 +96,16 @@ class PagedAttention:
         kernel: str = "auto",
         precise: bool = False,
         key_transform: KeyTransform | None = None,
+        value_transform: ValueTransform | None = None,
     ) -> None:
-        if key_signs is not None and key_transform is not None:
-            raise KernelError("key_signs: a calibrated transform contains the rotation; give one of both")
+        for side, signs, transform in (
+            ("key", key_signs, key_transform),
+            ("value", value_signs, value_transform),
+        ):
+            if signs is not None and transform is not None:
+                raise KernelError(
+                    f"{side}_signs: a calibrated transform contains the rotation; give one of both"
+                )
         self.layout = layout
         self.precise = precise
         self.kernel, self.why_not_better = select(kernel)
@@ -115,16 +122,28 @@ class PagedAttention:
         self._value_signs = (
             0 if value_signs is None else contiguous("value_signs", value_signs, "float32", shape)
         )
-        self._transform = key_transform
-        self._mean = self._matrix = self._query = 0
+        self._transforms = (key_transform, value_transform)
+        self._encoders = self._encoder(key_transform) + self._encoder(value_transform)
+        self._readers = (0, 0, 0)
+        square = (*shape, layout.head_dim)
         if key_transform is not None:
-            square = (*shape, layout.head_dim)
-            self._mean = contiguous("mean", key_transform.mean, "float32", shape)
-            self._matrix = contiguous("matrix", key_transform.matrix, "float32", square)
-            self._query = contiguous("query", key_transform.query, "float32", square)
+            self._readers = (contiguous("query", key_transform.query, "float32", square), 0, 0)
+        if value_transform is not None:
+            output = contiguous("output", value_transform.output, "float32", square)
+            self._readers = (self._readers[0], self._encoders[2], output)
         self._exact = exact_layout(layout)
         self._kept: Array = None
         self._kept_address = 0
+
+    def _encoder(self, transform: KeyTransform | ValueTransform | None) -> tuple[int, int]:
+        """Addresses of mean and matrix."""
+        if transform is None:
+            return 0, 0
+        shape = (self.layout.num_kv_heads, self.layout.head_dim)
+        return (
+            contiguous("mean", transform.mean, "float32", shape),
+            contiguous("matrix", transform.matrix, "float32", (*shape, shape[1])),
+        )
 
     def keep(self, pages: Array) -> None:
         """Use uint8 (pages, `exact_layout(...).page_bytes`) for the 16-bit tiles that outlive a step."""
@@ -162,7 +181,7 @@ class PagedAttention:
         self._native.encode(
             self.kernel.name, self._layout, address, blocks, page_stride, k.address, v.address,
             key_stride, value_stride, kind, where, count, self._key_signs, self._value_signs,
-            self._mean, self._matrix, *self._exact_pages(exact, count),
+            *self._encoders, *self._exact_pages(exact, count),
         )  # fmt: skip
 
     def attend(
@@ -209,8 +228,8 @@ class PagedAttention:
             q.address, query_stride, o.address, out_stride, kind, batch.table, batch.table_stride,
             batch.starts, batch.lengths, batch.seqs, num_q_heads, float(scale), int(window), float(softcap),
             0 if sinks is None else contiguous("sinks", sinks, "float32", (num_q_heads,)),
-            self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise, self._query,
-            *(self._exact_memory(exact) + exact.tables if exact is not None else ()),
+            self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise,
+            *self._readers, *(self._exact_memory(exact) + exact.tables if exact is not None else ()),
         )  # fmt: skip
 
     def read(self, pages: Array, order: Array) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kvant.cache.layout import PageLayout
 from kvant.formats import TILE
 from kvant.formats.base import Bytes, Vectors
-from kvant.transforms import KeyTransform
+from kvant.transforms import KeyTransform, ValueTransform
 from kvant.transforms.rotation import rotate, unrotate
 
 Signs = NDArray[np.float32] | None
@@ -48,9 +48,11 @@ def encode(
     key_signs: Signs = None,
     value_signs: Signs = None,
     key_transform: KeyTransform | None = None,
+    value_transform: ValueTransform | None = None,
 ) -> None:
     """Write keys and values (tokens, KV heads, D) into pages (blocks, page_bytes) at `slots` (-1 = skip)."""
     key = key if key_transform is None else key_transform.keys(key.astype(np.float32))
+    value = value if value_transform is None else value_transform.values(value.astype(np.float32))
     for side, vectors, signs in (("key", key, key_signs), ("value", value, value_signs)):
         stored = vectors if signs is None else rotate(vectors.astype(np.float32), signs)
         for token, slot in enumerate(slots):
@@ -93,6 +95,7 @@ def attend(
     key_signs: Signs = None,
     value_signs: Signs = None,
     key_transform: KeyTransform | None = None,
+    value_transform: ValueTransform | None = None,
     exact: ExactTokens | None = None,
 ) -> NDArray[np.float64]:
     """Attention output (tokens, query heads, D); row i of a sequence reads all positions up to its own."""
@@ -126,7 +129,7 @@ def attend(
                     total = weights.sum() + (np.exp(sinks[h] - top) if sinks is not None else 0)
                     o = weights @ v / total
                     out[row, h] = o if value_signs is None else unrotate(o, value_signs[head])
-    return out
+    return out if value_transform is None else value_transform.outputs(out).astype(np.float64)
 
 
 def read_if_any(

@@ -1,4 +1,4 @@
-"""First and second moments of keys and queries: all that the calibrated transforms are made from.
+"""Weighted moments of keys, queries and values: all that the calibrated transforms are made from.
 
 Sums in float64, so that the mean of a biased key does not swallow its spread; kept in one
 safetensors file, which is both the state a killed run goes on from and what every preset is made of.
@@ -7,7 +7,7 @@ safetensors file, which is both the state a killed run goes on from and what eve
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from kvant.errors import CalibrationError
 from kvant.recipes.whole import write
-from kvant.transforms.calibrated import Calibration, KeyTransform, diag, gm
+from kvant.transforms.calibrated import Calibration, KeyTransform, ValueTransform, diag, gm, spread
 from kvant.transforms.rotation import Rotation
 
-VERSION = "moments-v1"
+VERSION = "moments-v2"
 KINDS = {"gm": gm, "diag": diag}
 
 Sums = NDArray[np.float64]
@@ -26,15 +26,25 @@ Sums = NDArray[np.float64]
 
 @dataclass
 class Layer:
-    """Sums over one layer's tokens, by KV head: k (H, D), k k^T and q q^T (H, D, D)."""
+    """Weighted sums over one layer's tokens, by KV head: k, v (H, D), k k^T, v v^T, q q^T (H, D, D).
+
+    The weights of the three, importance.py's, are summed in (H,).
+    """
 
     key: Sums
     key_key: Sums
+    key_weight: Sums
     query_query: Sums
+    query_weight: Sums
+    value: Sums
+    value_value: Sums
+    value_weight: Sums
 
     @classmethod
     def empty(cls, heads: int, dim: int) -> Layer:
-        return cls(np.zeros((heads, dim)), np.zeros((heads, dim, dim)), np.zeros((heads, dim, dim)))
+        vector, matrix, number = (heads, dim), (heads, dim, dim), (heads,)
+        shapes = (vector, matrix, number, matrix, number, vector, matrix, number)
+        return cls(*(np.zeros(shape) for shape in shapes))
 
 
 @dataclass
@@ -51,16 +61,21 @@ class Moments:
 
     def calibration(self, kind: str, seed: int, facts: dict[str, str]) -> Calibration:
         """Transforms of every layer and head, `gm` or `diag`; a layer without a cache has its owner's."""
-        own = {number: self._transform(number, kind, seed) for number in sorted(self.layers)}
-        return Calibration({layer: own[owner] for layer, owner in sorted(self.owners.items())}, facts)
+        own = {number: self._keys(number, kind, seed) for number in sorted(self.layers)}
+        values = {number: self._values(number, seed) for number in self.layers} if kind == "gm" else {}
+        owners = sorted(self.owners.items())
+        return Calibration(
+            {layer: own[owner] for layer, owner in owners},
+            facts,
+            {layer: values[owner] for layer, owner in owners if values},
+        )
 
-    def _transform(self, number: int, kind: str, seed: int) -> KeyTransform:
+    def _keys(self, number: int, kind: str, seed: int) -> KeyTransform:
         layer = self.layers[number]
-        mean = layer.key / self.tokens
-        covariance = layer.key_key / self.tokens - mean[:, :, None] * mean[:, None, :]
-        query = layer.query_query / self.tokens
-        if not (np.isfinite(covariance).all() and np.isfinite(query).all()):
-            raise CalibrationError(f"layer {number}: keys or queries of the model are not finite")
+        mean, covariance = _spread(number, layer.key, layer.key_key, layer.key_weight)
+        query = layer.query_query / layer.query_weight[:, None, None]
+        if not np.isfinite(query).all():
+            raise CalibrationError(f"layer {number}: queries of the model are not finite")
         rotation = Rotation(seed, mean.shape[1])
         make = KINDS[kind]
         matrices = [
@@ -68,6 +83,15 @@ class Moments:
             for head in range(len(mean))
         ]
         return KeyTransform(mean.astype(np.float32), np.stack(matrices))
+
+    def _values(self, number: int, seed: int) -> ValueTransform:
+        layer = self.layers[number]
+        mean, covariance = _spread(number, layer.value, layer.value_value, layer.value_weight)
+        rotation = Rotation(seed, mean.shape[1])
+        matrices = [
+            spread(covariance[head], rotation.signs(number, head, "value")) for head in range(len(mean))
+        ]
+        return ValueTransform(mean.astype(np.float32), np.stack(matrices))
 
     def save(self, path: Path, identity: str) -> None:
         """Write the sums, whole or not at all; `identity` names the model and the tokens."""
@@ -96,8 +120,15 @@ class Moments:
         except (OSError, SafetensorError, ValueError):
             return None
         numbers = sorted({int(name.split(".")[0]) for name in tensors})
-        layers = {
-            n: Layer(*(tensors[f"{n}.{name}"] for name in ("key", "key_key", "query_query"))) for n in numbers
-        }
+        layers = {n: Layer(*(tensors[f"{n}.{one.name}"] for one in fields(Layer))) for n in numbers}
         owners = {int(layer): owner for layer, owner in state["owners"].items()}
         return cls(layers, owners, state["tokens"], state["done"])
+
+
+def _spread(number: int, first: Sums, second: Sums, weight: Sums) -> tuple[Sums, Sums]:
+    """Mean (H, D) and covariance (H, D, D) from weighted sums."""
+    mean = first / weight[:, None]
+    covariance = second / weight[:, None, None] - mean[:, :, None] * mean[:, None, :]
+    if not np.isfinite(covariance).all():
+        raise CalibrationError(f"layer {number}: keys or values of the model are not finite")
+    return mean, covariance

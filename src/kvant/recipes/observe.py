@@ -12,10 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kvant.errors import CalibrationError
+from kvant.recipes.importance import WINDOW, importance
 from kvant.recipes.moments import Layer, Moments
 from kvant.recipes.plan import SINKS, Span
 
 NAME = "kvant_moments"
+STRIDE = 4
+"""Every so many queries are asked what matters: their keys are all of them."""
+LEAVEN = 0.02
 CHUNK = 1024
 """Tokens in one forward pass: memory stays flat however long the sequence is."""
 
@@ -25,7 +29,6 @@ class Observer:
 
     def __init__(self, model: Any, moments: Moments) -> None:
         self.model, self.moments = model, moments
-        self._skip = 0
         _register(self._attend)
         model.set_attn_implementation(NAME)
 
@@ -41,7 +44,6 @@ class Observer:
             for start in range(0, len(span.tokens), CHUNK):
                 part = torch.from_numpy(span.tokens[start : start + CHUNK])[None].to(self.model.device)
                 place = torch.from_numpy(span.positions[start : start + CHUNK])[None].to(part.device)
-                self._skip = max(0, SINKS - start)
                 self.model.base_model(
                     input_ids=part, position_ids=place, past_key_values=cache, use_cache=True
                 )
@@ -62,20 +64,60 @@ class Observer:
             )
         if options.get("s_aux") is not None:
             raise CalibrationError(f"layer {number} has attention sinks of its own (s_aux)")
-        empty = Layer.empty(key.shape[1], key.shape[-1])
-        layer = self.moments.layers.setdefault(owner, empty)
-        fresh = query.shape[2] - self._skip
-        if shared is None:
-            keys = key[0, :, -fresh:].double()
-            layer.key += keys.sum(1).cpu().numpy()
-            layer.key_key += (keys.transpose(1, 2) @ keys).cpu().numpy()
-        asked = query[0, :, -fresh:].double().unflatten(0, (key.shape[1], -1)).flatten(1, 2)
-        layer.query_query += (asked.transpose(1, 2) @ asked).cpu().numpy()
+        self._add(owner, query, key, value, mask, options)
         if options.get("softcap"):
             return _capped(query, key, value, mask, options), None
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(module, query, key, value, mask, **options)
+
+    def _add(self, owner: int, query: Any, key: Any, value: Any, mask: Any, options: dict[str, Any]) -> None:
+        """Every `STRIDE`-th query with all keys that it attends to."""
+        import torch
+
+        heads, length = key.shape[1], key.shape[2]
+        at = torch.arange(length - query.shape[2], length, device=key.device)[::STRIDE, None]
+        place = torch.arange(length, device=key.device)[None]
+        allowed = place <= at if mask is None else _allowed(mask)[::STRIDE]
+        counted = allowed & (place >= SINKS) & (place <= at - WINDOW)
+        layer = self.moments.layers.setdefault(owner, Layer.empty(heads, key.shape[-1]))
+        scale = options.get("scaling") or 1 / math.sqrt(query.shape[-1])
+        asked = query[0, :, ::STRIDE].float().unflatten(0, (heads, -1))
+        for head in range(heads):
+            k, v, q = key[0, head].float(), value[0, head].float(), asked[head]
+            found = importance(q * scale, k, v, allowed, counted, options.get("softcap"))
+            by_query = _leavened(found.queries.flatten(), None)
+            by_key, by_value = (_leavened(one, SINKS) for one in (found.keys, found.values))
+            _moments(q.flatten(0, 1), by_query, layer.query_query[head], layer.query_weight[head : head + 1])
+            _moments(k, by_key, layer.key_key[head], layer.key_weight[head : head + 1], layer.key[head])
+            _moments(
+                v, by_value, layer.value_value[head], layer.value_weight[head : head + 1], layer.value[head]
+            )
+
+
+def _allowed(mask: Any) -> Any:
+    """(1, 1, T, S) as transformers makes it, to (T, S) of bool."""
+    import torch
+
+    return mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] == 0
+
+
+def _leavened(weights: Any, skip: int | None) -> Any:
+    """Weights with a little of their mean for everyone, so that no direction is known from nobody."""
+    even = weights.mean() if weights.sum() > 0 else 1.0
+    some = weights + LEAVEN * even
+    if skip is not None:
+        some[:skip] = 0
+    return some.double()
+
+
+def _moments(x: Any, weights: Any, second: Any, total: Any, first: Any = None) -> None:
+    """Add weighted sums over x (N, D) to numpy arrays, in place."""
+    x = x.double()
+    second += ((x * weights[:, None]).T @ x).cpu().numpy()
+    total += float(weights.sum())
+    if first is not None:
+        first += (weights @ x).cpu().numpy()
 
 
 def _capped(query: Any, key: Any, value: Any, mask: Any, options: dict[str, Any]) -> Any:

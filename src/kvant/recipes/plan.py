@@ -1,9 +1,8 @@
 """Which tokens a model reads at which positions: pure functions of the texts.
 
-One sequence is as long as the longest position to be served; the others are `TILE` tokens long and
-begin at a multiple of it, so that together they cover the same positions with other text. A model with
-rotary positions computes the same for a text wherever it begins, so they are what a long context would
-hold there, without the price of one.
+Sequences are `TILE` tokens long and begin at a multiple of it, so that together they cover the positions
+to be served. A model with rotary positions computes the same for a text wherever it begins, so they are
+what a long context would hold there, without the price of one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from kvant.errors import CalibrationError
 
 TILE = 2048
-LEAST_TILES = 4
+LEAST_TILES = 8
 LEAST = 1024
 """Tokens below which the moments of a 64-dimensional head mean little."""
 SINKS = 4
@@ -48,7 +47,7 @@ def plan(texts: Sequence[Sequence[int]], length: int, prefix: Sequence[int] = ()
     if len(ring) < LEAST:
         raise CalibrationError(f"the texts have {len(ring)} tokens; calibration needs {LEAST} or more")
     tiles = [(first, min(TILE, length - first)) for first in range(0, length, TILE)]
-    spans = [(0, length), *tiles * max(1, -(-LEAST_TILES // len(tiles)))]
+    spans = tiles * max(1, -(-LEAST_TILES // len(tiles)))
     read = np.arange(sum(size for _, size in spans))
     whole = read // TILE * TILE
     tokens = ring[(whole * max(len(ring), len(read)) // len(read) + read - whole) % len(ring)]

@@ -3,8 +3,8 @@
 Knows linear algebra only: no formats, no pages, no torch.
 """
 
-from kvant.transforms.calibrated import Calibration, KeyTransform
+from kvant.transforms.calibrated import Calibration, KeyTransform, ValueTransform
 from kvant.transforms.hadamard import mix, unmix
 from kvant.transforms.rotation import ROTATION_VERSION, Rotation
 
-__all__ = ["ROTATION_VERSION", "Calibration", "KeyTransform", "Rotation", "mix", "unmix"]
+__all__ = ["ROTATION_VERSION", "Calibration", "KeyTransform", "Rotation", "ValueTransform", "mix", "unmix"]

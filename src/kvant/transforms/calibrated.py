@@ -1,9 +1,10 @@
-"""Calibrated key transforms: y = (k - mean) M for keys, q N for queries, with N M^T = I.
+"""Calibrated transforms: y = (x - mean) M is stored, of keys and of values.
 
-Scores are unchanged but for q . mean, which is the same for every key, so softmax ignores it. `gm`
-(the geometric mean of where keys vary and what queries ask) spreads quantisation noise so that the
-queries of the calibration text see least of it; `diag` is its diagonal shadow. One file holds the
-transforms of all layers of one model; the inverse is computed when it is loaded.
+Keys are read by q N with N M^T = I: scores are unchanged but for q . mean, which is the same for every
+key, so softmax ignores it. Values are given back by o M^-1 + mean, because weights sum to one. `gm` (the
+geometric mean of where keys vary and what queries ask) spreads quantisation noise so that the queries
+of the calibration text see least of it; `diag` is its diagonal shadow. One file holds the transforms of
+all layers of one model; inverses are computed when it is loaded.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +25,16 @@ from numpy.typing import NDArray
 from kvant.errors import CalibrationError
 from kvant.transforms.rotation import rotate
 
-CALIBRATION_VERSION = "calibration-v1"
+CALIBRATION_VERSION = "calibration-v2"
 METADATA = "kvant"
-TENSOR = re.compile(r"layers\.(0|[1-9][0-9]*)\.(mean|matrix)")
+TENSOR = re.compile(r"layers\.(0|[1-9][0-9]*)\.(?:value_)?(mean|matrix)")
 
 QUERY_FLOOR = 0.01
 """What directions no query asked for still count, in units of the mean eigenvalue of W."""
 PRODUCT_FLOOR = 1e-4
 DIAGONAL_FLOOR = 0.05
+VALUE_FLOOR = 0.3
+"""High, because values of other texts lie elsewhere: measured best on held-out text, of 1e-4 to 0.3."""
 
 Matrix = NDArray[np.float64]
 
@@ -45,6 +49,12 @@ def gm(key_covariance: Matrix, query_moment: Matrix, signs: NDArray[np.float32])
     root = (vectors * np.sqrt(values)) @ vectors.T
     spread, axes = np.linalg.eigh(_floored(root @ key_covariance @ root, PRODUCT_FLOOR))
     return rotate(root @ axes * spread**-0.25, signs.astype(np.float64)).astype(np.float32)
+
+
+def spread(value_covariance: Matrix, signs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """M (D, D) of the values of one KV head: `gm` where every direction of the output counts alike."""
+    variance, axes = np.linalg.eigh(_floored(value_covariance, VALUE_FLOOR))
+    return rotate(axes * variance**-0.25, signs.astype(np.float64)).astype(np.float32)
 
 
 def diag(key_covariance: Matrix, query_moment: Matrix, signs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -88,15 +98,56 @@ class KeyTransform:
 
 
 @dataclass(frozen=True)
+class ValueTransform:
+    """The same of values: mean (H, D), matrix and output (H, D, D)."""
+
+    mean: NDArray[np.float32]
+    matrix: NDArray[np.float32]
+
+    @cached_property
+    def output(self) -> NDArray[np.float32]:
+        """M^(-1)."""
+        return np.ascontiguousarray(np.linalg.inv(self.matrix.astype(np.float64)), np.float32)
+
+    def values(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
+        """(tokens, H, D) to (tokens, H, D), as stored."""
+        stored: NDArray[np.floating] = np.einsum(
+            "thd,hde->the", value - self.mean, self.matrix.astype(value.dtype)
+        )
+        return stored
+
+    def outputs(self, out: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Weighted sums of stored values (tokens, query heads, D) to those of the model's values."""
+        heads, dim = self.mean.shape
+        grouped = out.reshape(len(out), heads, -1, dim)
+        turned: NDArray[np.floating] = np.einsum("thgd,hde->thge", grouped, self.output.astype(out.dtype))
+        return (turned + self.mean[:, None].astype(out.dtype)).reshape(out.shape)
+
+
+T = TypeVar("T", "KeyTransform", "ValueTransform")
+
+
+@dataclass(frozen=True)
 class Calibration:
-    """Key transforms of every layer of a model (all its KV heads), and where they come from."""
+    """Transforms of every layer of a model (all its KV heads), and where they come from.
+
+    `values` has every layer of `layers`, or none: then values are only rotated.
+    """
 
     layers: Mapping[int, KeyTransform]
     facts: Mapping[str, str]
+    values: Mapping[int, ValueTransform] = field(default_factory=dict)
 
     def of(self, layer: int, heads: range, head_dim: int) -> KeyTransform:
-        """Of one rank's heads; `CalibrationError` when the file does not cover them."""
-        found = self.layers.get(layer)
+        """Keys of one rank's heads; `CalibrationError` when the file does not cover them."""
+        return self._of(self.layers, layer, heads, head_dim)
+
+    def values_of(self, layer: int, heads: range, head_dim: int) -> ValueTransform | None:
+        """Values of one rank's heads; None where they are only rotated."""
+        return self._of(self.values, layer, heads, head_dim) if self.values else None
+
+    def _of(self, layers: Mapping[int, T], layer: int, heads: range, head_dim: int) -> T:
+        found = layers.get(layer)
         if found is None:
             raise CalibrationError(f"the calibration covers layers {_spans(self.layers)}, not layer {layer}")
         if heads.stop > len(found.mean):
@@ -107,10 +158,9 @@ class Calibration:
             raise CalibrationError(
                 f"layer {layer}: calibrated for head_dim {found.mean.shape[1]}, the model's is {head_dim}"
             )
-        return KeyTransform(
-            np.ascontiguousarray(found.mean[heads.start : heads.stop]),
-            np.ascontiguousarray(found.matrix[heads.start : heads.stop]),
-        )
+        part = slice(heads.start, heads.stop)
+        mean: NDArray[np.float32] = np.ascontiguousarray(found.mean[part])
+        return type(found)(mean, np.ascontiguousarray(found.matrix[part]))
 
     def save(self, path: Path) -> None:
         """Write a safetensors file, whole or not at all."""
@@ -120,6 +170,9 @@ class Calibration:
         for layer, one in sorted(self.layers.items()):
             tensors[f"layers.{layer}.mean"] = np.ascontiguousarray(one.mean, np.float32)
             tensors[f"layers.{layer}.matrix"] = np.ascontiguousarray(one.matrix, np.float32)
+        for layer, values in sorted(self.values.items()):
+            tensors[f"layers.{layer}.value_mean"] = np.ascontiguousarray(values.mean, np.float32)
+            tensors[f"layers.{layer}.value_matrix"] = np.ascontiguousarray(values.matrix, np.float32)
         # One entry: safetensors writes several in an order that changes from run to run, and the file's
         # digest is pinned.
         facts = json.dumps({**self.facts, "version": CALIBRATION_VERSION}, sort_keys=True)
@@ -147,7 +200,17 @@ class Calibration:
             raise CalibrationError(f"{path}: cannot be read: {error}") from error
         if facts.pop("version", None) != CALIBRATION_VERSION:
             raise CalibrationError(f"{path}: is no {CALIBRATION_VERSION} file; run `kvant calibrate` again")
-        return cls(dict(_layers(path, tensors)), facts)
+        _known(path, tensors)
+        values = {n: x for n, x in tensors.items() if ".value_" in n}
+        keys = {n: x for n, x in tensors.items() if n not in values}
+        made = cls(
+            dict(_layers(path, keys, "", KeyTransform)),
+            facts,
+            dict(_layers(path, values, "value_", ValueTransform)),
+        )
+        if made.values and made.values.keys() != made.layers.keys():
+            raise CalibrationError(f"{path}: value transforms of some layers only")
+        return made
 
 
 def _facts(path: Path, metadata: Mapping[str, str]) -> dict[str, str]:
@@ -158,15 +221,23 @@ def _facts(path: Path, metadata: Mapping[str, str]) -> dict[str, str]:
         raise CalibrationError(f"{path}: its metadata cannot be read: {error}") from None
 
 
-def _layers(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[int, KeyTransform]]:
+def _known(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> None:
     for name in tensors:
         if not TENSOR.fullmatch(name):
-            raise CalibrationError(f"{path}: tensor {name!r} is none of layers.N.mean and layers.N.matrix")
+            raise CalibrationError(
+                f"{path}: tensor {name!r} is none of layers.N.mean, matrix, value_mean and value_matrix"
+            )
+
+
+def _layers(
+    path: Path, tensors: Mapping[str, NDArray[np.float32]], side: str, kind: type[T]
+) -> Iterator[tuple[int, T]]:
     for layer in sorted({int(name.split(".")[1]) for name in tensors}):
-        mean, matrix = (tensors.get(f"layers.{layer}.{part}") for part in ("mean", "matrix"))
-        if mean is None or matrix is None:
-            missing = "mean" if mean is None else "matrix"
-            raise CalibrationError(f"{path}: layer {layer} has no tensor layers.{layer}.{missing}")
+        names = [f"layers.{layer}.{side}{part}" for part in ("mean", "matrix")]
+        missing = next((name for name in names if name not in tensors), None)
+        if missing:
+            raise CalibrationError(f"{path}: layer {layer} has no tensor {missing}")
+        mean, matrix = tensors[names[0]], tensors[names[1]]
         if mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
             raise CalibrationError(
                 f"{path}: layer {layer}: mean {mean.shape} and matrix {matrix.shape} "
@@ -180,7 +251,7 @@ def _layers(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[
         for head, one in enumerate(matrix):
             if np.linalg.matrix_rank(one.astype(np.float64)) < len(one):
                 raise CalibrationError(f"{path}: layer {layer}: matrix of head {head} cannot be inverted")
-        yield layer, KeyTransform(mean, matrix)
+        yield layer, kind(mean, matrix)
 
 
 def file_digest(path: Path) -> str:

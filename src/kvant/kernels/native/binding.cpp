@@ -58,13 +58,14 @@ kvant::ExactPages exact_of(const kvant::Layout& layout, const kvant::Layout* exa
 void encode(const std::string& isa, const kvant::Layout& layout, Address pages, std::int64_t num_blocks,
             std::int64_t page_stride, Address key, Address value, std::int64_t key_stride,
             std::int64_t value_stride, int dtype, Address slots, std::int64_t num_tokens, Address key_signs,
-            Address value_signs, Address key_mean, Address key_matrix, const kvant::Layout* exact, Address kept,
+            Address value_signs, Address key_mean, Address key_matrix, Address value_mean, Address value_matrix, const kvant::Layout* exact, Address kept,
             std::int64_t num_kept, Address staged, std::int64_t num_staged, Address exact_pages) {
   const kvant::EncodeCall call = {&layout,       at<std::uint8_t>(pages), stride_of(layout, page_stride),
                                   at<void>(key), at<void>(value),         key_stride,
                                   value_stride,  type_of(dtype),          at<std::int64_t>(slots),
                                   num_tokens,    at<float>(key_signs),    at<float>(value_signs),
                                   at<float>(key_mean), at<float>(key_matrix),
+                                  at<float>(value_mean), at<float>(value_matrix),
                                   exact_of(layout, exact, kept, num_kept, staged, num_staged),
                                   at<std::int32_t>(exact_pages)};
   kvant::run_encode(kvant::kernels_of(isa), call, num_blocks);
@@ -75,7 +76,8 @@ void attend(const std::string& isa, const kvant::Layout& layout, Address pages, 
             std::int64_t out_stride, int dtype, Address block_table, std::int64_t block_table_stride,
             Address query_start, Address seq_lens, int num_seqs, int num_q_heads, float scale, int window,
             float softcap, Address sinks, Address key_signs, Address value_signs, Address workspace,
-            std::int64_t workspace_bytes, bool precise, Address key_query, const kvant::Layout* exact, Address kept,
+            std::int64_t workspace_bytes, bool precise, Address key_query, Address value_mean,
+            Address value_output, const kvant::Layout* exact, Address kept,
             std::int64_t num_kept, Address staged, std::int64_t num_staged, int exact_window, Address exact_tiles,
             std::int64_t exact_stride, Address exact_first, Address exact_from, Address exact_sinks,
             int sink_tiles) {
@@ -85,6 +87,8 @@ void attend(const std::string& isa, const kvant::Layout& layout, Address pages, 
   }
   if (window < 0)
     throw std::invalid_argument("window: " + std::to_string(window) + " is negative (0 = none)");
+  if (sinks && value_output)
+    throw std::invalid_argument("sinks: a mean that was taken from values cannot be given back beside learnt sinks");
   if (!(softcap >= 0))
     throw std::invalid_argument("softcap: " + std::to_string(softcap) + " is negative (0 = none)");
   const kvant::AttendCall call = {&layout,
@@ -106,6 +110,8 @@ void attend(const std::string& isa, const kvant::Layout& layout, Address pages, 
                                   at<float>(key_signs),
                                   at<float>(value_signs),
                                   at<float>(key_query),
+                                  at<float>(value_mean),
+                                  at<float>(value_output),
                                   exact_of(layout, exact, kept, num_kept, staged, num_staged),
                                   exact_window,
                                   at<std::int32_t>(exact_tiles),
@@ -170,13 +176,13 @@ NB_MODULE(_native, m) {
   m.def("isas", &isas);
   m.def("encode", &encode, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "page_stride"_a, "key"_a,
         "value"_a, "key_stride"_a, "value_stride"_a, "dtype"_a, "slots"_a, "num_tokens"_a, "key_signs"_a,
-        "value_signs"_a, "key_mean"_a = 0, "key_matrix"_a = 0, "exact"_a.none() = nb::none(), "kept"_a = 0,
+        "value_signs"_a, "key_mean"_a = 0, "key_matrix"_a = 0, "value_mean"_a = 0, "value_matrix"_a = 0, "exact"_a.none() = nb::none(), "kept"_a = 0,
         "num_kept"_a = 0, "staged"_a = 0, "num_staged"_a = 0, "exact_pages"_a = 0, Release());
   m.def("attend", &attend, "isa"_a, "layout"_a, "pages"_a, "num_blocks"_a, "page_stride"_a, "query"_a,
         "query_stride"_a, "out"_a, "out_stride"_a, "dtype"_a, "block_table"_a, "block_table_stride"_a,
         "query_start"_a, "seq_lens"_a, "num_seqs"_a, "num_q_heads"_a, "scale"_a, "window"_a, "softcap"_a,
         "sinks"_a, "key_signs"_a, "value_signs"_a, "workspace"_a, "workspace_bytes"_a,
-        "precise"_a = false, "key_query"_a = 0, "exact"_a.none() = nb::none(), "kept"_a = 0, "num_kept"_a = 0, "staged"_a = 0,
+        "precise"_a = false, "key_query"_a = 0, "value_mean"_a = 0, "value_output"_a = 0, "exact"_a.none() = nb::none(), "kept"_a = 0, "num_kept"_a = 0, "staged"_a = 0,
         "num_staged"_a = 0, "exact_window"_a = 0, "exact_tiles"_a = 0, "exact_stride"_a = 0, "exact_first"_a = 0,
         "exact_from"_a = 0, "exact_sinks"_a = 0, "sink_tiles"_a = 0, Release());
   m.def("workspace_bytes", &kvant::workspace_bytes, "layout"_a, "num_q_heads"_a, "max_tokens"_a,

@@ -37,7 +37,7 @@ def attend(
     turn = layer.transform
     q = _times(query.float().reshape(heads, -1, dim), turn.query).reshape(heads, -1, tokens, dim)
     k = _times(key.float() if turn.mean is None else key.float() - turn.mean, turn.key)
-    v = _times(value.float(), turn.value)
+    v = _times(value.float() if turn.level is None else value.float() - turn.level, turn.value)
     coded_k, coded_v = layer.store(k, v)
     exact_k, exact_v = sixteen(k), sixteen(v)
     out = torch.empty_like(q)
@@ -60,7 +60,8 @@ def attend(
             weights[..., where] = near * ~mask
         read = read + weights.flatten(1, 2) @ coded_v[:, columns]
         out[:, :, rows] = read.view(heads, -1, part.stop - part.start, dim)
-    return _times(out.reshape(heads, -1, dim), turn.output).reshape(-1, tokens, dim)
+    given = _times(out.reshape(heads, -1, dim), turn.output)
+    return (given if turn.level is None else given + turn.level).reshape(-1, tokens, dim)
 
 
 Exact = tuple[torch.Tensor, torch.Tensor]

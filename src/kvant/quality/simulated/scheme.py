@@ -55,8 +55,9 @@ class Keep:
 class Transform:
     """What the vectors of a layer are multiplied with before they are stored; None is left as it is.
 
-    mean (H, 1, D) is taken from keys first. key, query, value and output are (H, D, D): a stored key
-    is (k - mean) key, its query q query, a stored value v value, and o output what attention gives back.
+    mean and level (H, 1, D) are taken from keys and values first. key, query, value and output are
+    (H, D, D): a stored key is (k - mean) key, its query q query, a stored value (v - level) value, and
+    o output + level what attention gives back.
     """
 
     mean: torch.Tensor | None = None
@@ -64,6 +65,7 @@ class Transform:
     query: torch.Tensor | None = None
     value: torch.Tensor | None = None
     output: torch.Tensor | None = None
+    level: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,11 @@ def _transform(spec: CacheSpec, calibration: Calibration | None, layer: int, sha
         return Transform(None, key, key, value, value.mT.contiguous())
     one = calibration.of(layer, heads, shape.head_dim)
     mean, matrix, query = (torch.from_numpy(x) for x in (one.mean, one.matrix, one.query))
-    return Transform(mean[:, None], matrix, query, value, value.mT.contiguous())
+    values = calibration.values_of(layer, heads, shape.head_dim)
+    if values is None:
+        return Transform(mean[:, None], matrix, query, value, value.mT.contiguous())
+    parts = (torch.from_numpy(x) for x in (values.matrix, values.output, values.mean[:, None]))
+    return Transform(mean[:, None], matrix, query, *parts)
 
 
 def rotation(seed: int, shape: Shape, layer: int, side: str) -> torch.Tensor:

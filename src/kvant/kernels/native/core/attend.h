@@ -363,11 +363,22 @@ inline void range_states(const AttendCall& call, const Sequence& seq, Block& blo
 inline void store_outputs(const AttendCall& call, const Sequence& seq, const Block& block) {
   const Layout& layout = *call.layout;
   const int head_dim = layout.head_dim, stride = state_floats(layout);
+  float* raw = block.states;  // free again
   for (int r = 0; r < block.count; ++r) {
     float *state = block.totals + r * stride, *out = state + kStateHead;
     if (call.sinks)
       add_sink(state, call.sinks[block.head * call.group + (block.first + r) % call.group] * kLog2e, head_dim);
     for (int d = 0; d < head_dim; d += 16) store(out + d, load(out + d) / splat(state[1]));
+    if (call.value_output) std::memcpy(raw + r * head_dim, out, sizeof(float) * static_cast<unsigned>(head_dim));
+  }
+  if (call.value_output)
+    multiply_matrix(call.value_output + static_cast<std::int64_t>(block.head) * head_dim * head_dim, head_dim, raw,
+                    block.count, block.totals + kStateHead, stride);
+  for (int r = 0; r < block.count; ++r) {
+    float* out = block.totals + r * stride + kStateHead;
+    if (call.value_output)
+      for (int d = 0; d < head_dim; d += 16)
+        store(out + d, load(out + d) + load(call.value_mean + block.head * head_dim + d));
     if (call.value_signs) unrotate(layout.mixing, out, call.value_signs + block.head * head_dim);
     store_row(call.out, call.type, row_offset(call, seq, block, r, call.out_stride), head_dim, out);
   }

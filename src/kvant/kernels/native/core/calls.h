@@ -40,6 +40,8 @@ struct EncodeCall {
   const float* value_signs;
   const float* key_mean;    // [KV head][head_dim], with key_matrix
   const float* key_matrix;  // [KV head][head_dim][head_dim]: (k - mean) M is stored; null = none
+  const float* value_mean;  // the same of values
+  const float* value_matrix;
   ExactPages exact;
   const std::int32_t* exact_pages;  // [token], kNoPage = only its codes are stored
 };
@@ -63,6 +65,8 @@ struct AttendCall {
   const float* key_signs;
   const float* value_signs;
   const float* key_query;  // [KV head][head_dim][head_dim]: q N reads keys that were stored as (k - mean) M
+  const float* value_mean;    // [KV head][head_dim], with value_output
+  const float* value_output;  // [KV head][head_dim][head_dim]: o M^-1 + mean is the output; null = none
   ExactPages exact;
   int exact_window;                 // a query reads so many positions up to its own in 16 bits
   const std::int32_t* exact_tiles;  // [sequence][exact_stride] pages: of the sinks, then of the window

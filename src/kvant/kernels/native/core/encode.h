@@ -27,12 +27,13 @@ inline void store_side(const EncodeCall& call, bool is_key, const float* x, cons
   codec_of(plain).encode(exact, plain, x, place.exact, place.token);
 }
 
-// Keys wait here for others of their head: a matrix is read once for all of them.
-class KeyBatch {
+// Vectors wait here for others of their head: a matrix is read once for all of them.
+class Transformed {
  public:
-  KeyBatch(const EncodeCall& call, int head)
-      : call_(call), dim_(call.layout->head_dim), mean_(call.key_mean + head * dim_),
-        matrix_(call.key_matrix + static_cast<std::int64_t>(head) * dim_ * dim_) {}
+  Transformed(const EncodeCall& call, bool is_key, int head)
+      : call_(call), is_key_(is_key), dim_(call.layout->head_dim),
+        mean_((is_key ? call.key_mean : call.value_mean) + head * dim_),
+        matrix_((is_key ? call.key_matrix : call.value_matrix) + static_cast<std::int64_t>(head) * dim_ * dim_) {}
 
   void add(const float* x, const Place& place) {
     for (int d = 0; d < dim_; d += 16) store(rows_ + count_ * dim_ + d, load(x + d) - load(mean_ + d));
@@ -43,12 +44,13 @@ class KeyBatch {
   void flush() {
     alignas(64) float stored[kBlockRows * kMaxHeadDim];
     multiply_matrix(matrix_, dim_, rows_, count_, stored, dim_);
-    for (int r = 0; r < count_; ++r) store_side(call_, true, stored + r * dim_, places_[r]);
+    for (int r = 0; r < count_; ++r) store_side(call_, is_key_, stored + r * dim_, places_[r]);
     count_ = 0;
   }
 
  private:
   const EncodeCall& call_;
+  bool is_key_;
   int dim_, count_ = 0;
   const float *mean_, *matrix_;
   Place places_[kBlockRows];
@@ -73,30 +75,33 @@ KVANT_INLINE void for_tokens(const EncodeCall& call, int head, int thread, int t
   }
 }
 
-inline void encode(const EncodeCall& call, int thread, int threads) {
+inline void encode_side(const EncodeCall& call, bool is_key, int head, int thread, int threads) {
   const Layout& layout = *call.layout;
   const int head_dim = layout.head_dim;
-  for (int head = 0; head < layout.num_kv_heads; ++head) {
-    alignas(64) float x[kMaxHeadDim];
-    if (call.key_matrix) {
-      KeyBatch batch(call, head);
-      for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
-        load_row(call.key, call.type, i * call.key_stride + head * head_dim, head_dim, x);
-        batch.add(x, place);
-      });
-      batch.flush();
-    } else {
-      for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
-        load_row(call.key, call.type, i * call.key_stride + head * head_dim, head_dim, x);
-        if (call.key_signs) rotate(layout.mixing, x, call.key_signs + head * head_dim);
-        store_side(call, true, x, place);
-      });
-    }
+  const void* from = is_key ? call.key : call.value;
+  const std::int64_t stride = is_key ? call.key_stride : call.value_stride;
+  const float* signs = is_key ? call.key_signs : call.value_signs;
+  alignas(64) float x[kMaxHeadDim];
+  const auto fetch = [&](std::int64_t i) { load_row(from, call.type, i * stride + head * head_dim, head_dim, x); };
+  if (is_key ? call.key_matrix : call.value_matrix) {
+    Transformed batch(call, is_key, head);
     for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
-      load_row(call.value, call.type, i * call.value_stride + head * head_dim, head_dim, x);
-      if (call.value_signs) rotate(layout.mixing, x, call.value_signs + head * head_dim);
-      store_side(call, false, x, place);
+      fetch(i);
+      batch.add(x, place);
     });
+    return batch.flush();
+  }
+  for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
+    fetch(i);
+    if (signs) rotate(layout.mixing, x, signs + head * head_dim);
+    store_side(call, is_key, x, place);
+  });
+}
+
+inline void encode(const EncodeCall& call, int thread, int threads) {
+  for (int head = 0; head < call.layout->num_kv_heads; ++head) {
+    encode_side(call, true, head, thread, threads);
+    encode_side(call, false, head, thread, threads);
   }
 }
 

@@ -204,9 +204,9 @@ class Calibration:
         values = {n: x for n, x in tensors.items() if ".value_" in n}
         keys = {n: x for n, x in tensors.items() if n not in values}
         made = cls(
-            dict(_layers(path, keys, "", KeyTransform)),
+            {layer: KeyTransform(*parts) for layer, *parts in _layers(path, keys, "")},
             facts,
-            dict(_layers(path, values, "value_", ValueTransform)),
+            {layer: ValueTransform(*parts) for layer, *parts in _layers(path, values, "value_")},
         )
         if made.values and made.values.keys() != made.layers.keys():
             raise CalibrationError(f"{path}: value transforms of some layers only")
@@ -230,8 +230,9 @@ def _known(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> None:
 
 
 def _layers(
-    path: Path, tensors: Mapping[str, NDArray[np.float32]], side: str, kind: type[T]
-) -> Iterator[tuple[int, T]]:
+    path: Path, tensors: Mapping[str, NDArray[np.float32]], side: str
+) -> Iterator[tuple[int, NDArray[np.float32], NDArray[np.float32]]]:
+    """Number, mean and matrix of each layer."""
     for layer in sorted({int(name.split(".")[1]) for name in tensors}):
         names = [f"layers.{layer}.{side}{part}" for part in ("mean", "matrix")]
         missing = next((name for name in names if name not in tensors), None)
@@ -251,7 +252,7 @@ def _layers(
         for head, one in enumerate(matrix):
             if np.linalg.matrix_rank(one.astype(np.float64)) < len(one):
                 raise CalibrationError(f"{path}: layer {layer}: matrix of head {head} cannot be inverted")
-        yield layer, kind(mean, matrix)
+        yield layer, mean, matrix
 
 
 def file_digest(path: Path) -> str:

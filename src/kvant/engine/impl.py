@@ -24,6 +24,7 @@ from kvant.engine.metadata import KvantMetadata
 from kvant.engine.refusals import check
 from kvant.engine.selection import spec_of
 from kvant.engine.timing import TIMES
+from kvant.engine.watch import Watch
 from kvant.errors import EngineError
 from kvant.kernels import PagedAttention
 from kvant.kernels.layer import attention_of
@@ -47,6 +48,8 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
     identity: PageIdentity
     exact_pages: torch.Tensor | None = None
     """Its sinks and recent windows in 16 bits, (pages, bytes)."""
+    watch: Watch | None = None
+    """What compares its errors with the calibrated ones: one object for all layers of the model."""
     advised: torch.Tensor | None = None
     """The pages that huge pages were asked for."""
 
@@ -147,6 +150,9 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         self.identity = PageIdentity.of(
             layout, self.spec.rotate, self.spec.seed, self.spec.calibration_digest
         )
+        watches = (layer.impl.watch for layer in layers_of(self._layers).values())
+        self.watch = next((one for one in watches if one), None) or Watch(self._config.model_config.model)
+        self.watch.include(self)
         return self.paged
 
     def exact_map(self, max_seqs: int) -> ExactMap | None:
@@ -178,8 +184,11 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         start = perf_counter_ns()
         count = slot_mapping.shape[0]
         step = get_forward_context().attn_metadata
-        exact = step[layer.layer_name].exact if isinstance(step, dict) else None
+        own = step[layer.layer_name] if isinstance(step, dict) else None
+        exact = own.exact if own else None
         self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping, exact)
+        if own and self.watch and self.watch.wants(self.owner, own.num_actual_tokens):
+            self.watch.sample(self, kv_cache, key, value, slot_mapping, own)
         TIMES.encode += perf_counter_ns() - start
 
     def forward(

@@ -18,12 +18,20 @@ register()
 
 
 class WorkerReport:
-    """Adds `kvant_report` and `kvant_times` to a vLLM worker."""
+    """Adds `kvant_report`, `kvant_times` and `kvant_drift` to a vLLM worker."""
 
     def kvant_times(self) -> dict[str, float]:
         """Seconds that steps and our part of them took; counted from the first call on."""
         watch(self.model_runner)  # type: ignore[attr-defined]
         return TIMES.seconds()
+
+    def kvant_drift(self) -> dict[str, Any] | None:
+        """How far errors are from the calibrated ones (`Watch.report`); None without a range to compare with."""
+        from kvant.engine.impl import layers_of
+
+        context = self.vllm_config.compilation_config.static_forward_context  # type: ignore[attr-defined]
+        watch = next((layer.impl.watch for layer in layers_of(context).values()), None)
+        return watch.report() if watch is not None and watch.calibrated else None
 
     def kvant_report(self) -> dict[str, Any]:
         """Every attention layer of this rank, as it is: JSON-able, no tensors."""

@@ -147,6 +147,7 @@ class Service:
     async def _count_seconds(self, engine: Engine) -> None:
         while True:  # a worker answers between two steps, however long one takes
             self._metrics.count_seconds((await engine.client.collective_rpc("kvant_times"))[0])
+            self._metrics.show_drift(await engine.client.collective_rpc("kvant_drift"))
             await asyncio.sleep(COUNT_SECONDS)
 
     async def _started(self) -> Engine | None:

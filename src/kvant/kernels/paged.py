@@ -56,6 +56,13 @@ class Batch:
         self.tokens = int(query_start[self.seqs])
         self._arrays = (block_table, query_start, seq_lens)  # kept alive: the kernels hold addresses
 
+    def positions(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of these tokens of the step (n,), where each stands in its sequence."""
+        starts, lengths = (np.asarray(array) for array in self._arrays[1:])
+        row = np.searchsorted(starts, tokens, side="right") - 1
+        found: NDArray[np.int64] = lengths[row] - starts[row + 1] + tokens
+        return found
+
 
 class Exact:
     """Where one step's 16-bit tiles lie, checked once for all layers.
@@ -231,6 +238,22 @@ class PagedAttention:
             self._key_signs, self._value_signs, scratch.address, scratch.shape[0], self.precise,
             *self._readers, *(self._exact_memory(exact) + exact.tables if exact is not None else ()),
         )  # fmt: skip
+
+    def decode(self, pages: Array, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Keys and values (2, tokens, KV heads, D) at `slots` (tokens,), decoded, still transformed."""
+        address, blocks, stride = self._pages(pages)
+        layout, last = self.layout, blocks * self.layout.block_size - 1
+        if len(slots) and not 0 <= slots.min() <= slots.max() <= last:
+            raise KernelError(f"slots: names tokens outside 0 to {last}")
+        tiles, where = np.unique(slots // TILE, return_inverse=True)
+        per_page = layout.block_size // TILE
+        found = np.empty((2, layout.num_kv_heads, len(tiles), TILE, layout.head_dim), np.float32)
+        for side, head, n in np.ndindex(found.shape[:3]):
+            page, tile = divmod(int(tiles[n]), per_page)
+            source = address + page * stride + (head * per_page + tile) * layout.tile_bytes
+            out = found[side, head, n].ctypes.data
+            self._native.decode_tile(self.kernel.name, self._layout, source, side, out)
+        return found[:, :, where, slots % TILE].transpose(0, 2, 1, 3)
 
     def read(self, pages: Array, order: Array) -> int:
         """Only read the pages `order` int32 (n,) names: the bound that attention is measured against."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kvant.errors import CalibrationError
 from kvant.models import store
-from kvant.recipes import place, preset, texts
+from kvant.recipes import place, preset, sample, texts
 from kvant.recipes.model import configuration, observer, tokenizer
 from kvant.recipes.moments import Moments
+from kvant.recipes.observe import Observer
 from kvant.recipes.plan import Span, identity, plan
 from kvant.recipes.publish import Learnt, publish
+from kvant.recipes.ranges import with_ranges
 from kvant.recipes.recipe import RECIPE
 
 Progress = Callable[[str, float], None]
@@ -59,14 +62,19 @@ def calibrate(job: Job, progress: Progress = lambda step, fraction: None) -> Pat
     progress("reading texts", 0.0)
     config = configuration(Path(job.model))
     length = _length(job, config)
-    corpora, spans = _spans(job, length)
+    corpora, ids, begin = _tokens(job)
+    spans, pieces = plan(ids, length, begin), sample.pieces(ids, length, begin)
     named = identity(job.digest, spans)
     lock = place.home(job.digest) / "lock"
     with store.locked(lock, lambda: progress("waiting for another calibration", 0.0)):
         if not job.force and (job.folder / RECIPE).is_file():  # the other one made it
             return job.folder
-        moments = _moments(job, spans, named, place.moments(job.digest, named), progress)
-        calibration = moments.calibration(kind, 0, {"model": job.digest, "texts": named, "transform": kind})
+        reading = _Reading(job, progress, Span(0, pieces[0].tokens[:16]))
+        moments = _moments(job, spans, named, reading)
+        samples = _samples(job, pieces, reading)
+        facts = {"model": job.digest, "texts": named, "transform": kind}
+        calibration = moments.calibration(kind, 0, facts)
+        calibration = with_ranges(calibration, samples, chosen.spec(), moments.owners)
         learnt = Learnt(kind, length, moments.tokens, tuple(corpora))
         publish(job.folder, job.preset, (job.name, job.digest), calibration, learnt, job.command)
     return job.folder
@@ -94,30 +102,62 @@ def _length(job: Job, config: Any) -> int:
     return job.max_position or min(most, MAX_POSITION)
 
 
-def _spans(job: Job, length: int) -> tuple[list[str], list[Span]]:
+def _tokens(job: Job) -> tuple[list[str], list[list[int]], list[int]]:
+    """Names of the texts, their tokens, and what every sequence begins with (BOS, or nothing)."""
     words = tokenizer(Path(job.model))
     read = list(texts.own([Path(file) for file in job.data]) if job.data else texts.shipped(words))
     ids = [words(one.text, add_special_tokens=False)["input_ids"] for one in read]
     begin = [words.bos_token_id] if words.bos_token_id in words("a")["input_ids"][:1] else []
-    return [one.name for one in read], plan(ids, length, begin)
+    return [one.name for one in read], ids, begin
 
 
-def _moments(job: Job, spans: Sequence[Span], named: str, file: Path, progress: Progress) -> Moments:
+class _Reading:
+    """The model, loaded when something has to be read, and the progress of that."""
+
+    def __init__(self, job: Job, progress: Progress, trial: Span) -> None:
+        self._job, self._progress, self._trial = job, progress, trial
+
+    @cached_property
+    def observer(self) -> Observer:
+        self._progress("loading the model", 0.0)
+        return observer(Path(self._job.model), self._job.device, lambda: self._trial)
+
+    def steps(self, total: int, read: int = 0, what: str = "tokens") -> Callable[[int], None]:
+        """Takes the number of tokens of each forward pass."""
+
+        def step(tokens: int) -> None:
+            nonlocal read
+            read += tokens
+            self._progress(f"{read:,} of {total:,} {what}", read / total)
+
+        return step
+
+
+def _moments(job: Job, spans: Sequence[Span], named: str, reading: _Reading) -> Moments:
+    file = place.moments(job.digest, named)
     moments = Moments.load(file, named) or Moments({})
     if moments.done == len(spans):
         return moments
-    progress("loading the model", 0.0)
-    watched = observer(Path(job.model), job.device, lambda: Span(0, spans[0].tokens[:16]))
+    watched = reading.observer
     watched.moments = moments
-    total = sum(len(span.tokens) for span in spans)
-    read = sum(len(span.tokens) for span in spans[: moments.done])
-
-    def step(tokens: int) -> None:
-        nonlocal read
-        read += tokens
-        progress(f"{read:,} of {total:,} tokens", read / total)
-
+    step = reading.steps(_total(spans), _total(spans[: moments.done]))
     for span in spans[moments.done :]:
         watched.read(span, step)
         moments.save(file, named)
     return moments
+
+
+def _samples(job: Job, pieces: Sequence[Span], reading: _Reading) -> sample.Samples:
+    named = identity(job.digest, pieces)
+    file = place.samples(job.digest, named)
+    found = sample.load(file, named)
+    if found is None:
+        found = sample.read(
+            reading.observer, pieces, reading.steps(_total(pieces), what="tokens for the range of errors")
+        )
+        sample.save(file, found, named)
+    return found
+
+
+def _total(spans: Sequence[Span]) -> int:
+    return sum(len(span.tokens) for span in spans)

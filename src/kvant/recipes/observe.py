@@ -8,7 +8,8 @@ refused with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kvant.errors import CalibrationError
@@ -24,13 +25,27 @@ CHUNK = 1024
 """Tokens in one forward pass: memory stays flat however long the sequence is."""
 
 
+Keep = Callable[[int, Any, Any], None]
+"""Number of a layer, keys and values (H, tokens, D)."""
+
+
 class Observer:
     """Runs one model over token sequences and keeps the sums."""
 
     def __init__(self, model: Any, moments: Moments) -> None:
         self.model, self.moments = model, moments
+        self._keep: Keep | None = None
         _register(self._attend)
         model.set_attn_implementation(NAME)
+
+    @contextmanager
+    def showing(self, keep: Keep) -> Iterator[None]:
+        """Show keys and values to `keep` instead of adding to the moments."""
+        self._keep, moments, self.moments = keep, self.moments, Moments({})
+        try:
+            yield
+        finally:
+            self._keep, self.moments = None, moments
 
     def read(self, span: Span, step: Callable[[int], None] = lambda tokens: None) -> None:
         """One sequence; `step` gets the number of tokens of each forward pass."""
@@ -64,6 +79,8 @@ class Observer:
             )
         if options.get("s_aux") is not None:
             raise CalibrationError(f"layer {number} has attention sinks of its own (s_aux)")
+        if self._keep is not None and shared is None:
+            self._keep(number, key[0], value[0])
         self._add(owner, query, key, value, mask, options)
         if options.get("softcap"):
             return _capped(query, key, value, mask, options), None

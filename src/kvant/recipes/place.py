@@ -20,3 +20,8 @@ def folder(digest: str, preset: str) -> Path:
 def moments(digest: str, identity: str) -> Path:
     """Sums over one choice of texts: a killed run goes on from them, and every preset is made of them."""
     return home(digest) / f"moments-{identity[:16]}.safetensors"
+
+
+def samples(digest: str, identity: str) -> Path:
+    """Keys and values of a few blocks of one choice of texts."""
+    return home(digest) / f"samples-{identity[:16]}.safetensors"

@@ -6,6 +6,10 @@ Labels are from fixed sets; nothing a client sends becomes one.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info, generate_latest
 
 
@@ -47,11 +51,39 @@ class Metrics:
         )
         self._counted: dict[str, float] = {}
 
+        self._drift = Gauge(
+            "kvant_drift_ratio",
+            "Errors of recent keys and values in units of the spread at calibration; 1 is as calibrated.",
+            ["side"],
+            registry=self.registry,
+        )
+        self._drift_alarm = Gauge(
+            "kvant_drift_alarm",
+            "1 while errors are outside the calibrated range; NaN where the recipe, or none, holds no range.",
+            registry=self.registry,
+        )
+        self._drift_alarm.set(math.nan)
+        self._drift_samples = Gauge(
+            "kvant_drift_samples",
+            "Samples of errors taken so far, on the rank that took fewest.",
+            registry=self.registry,
+        )
+
     def count_seconds(self, totals: dict[str, float]) -> None:
         """Bring the counters to what a worker says it has used so far."""
         for part, total in totals.items():
             self._seconds.labels(part).inc(total - self._counted.get(part, 0.0))
             self._counted[part] = total
+
+    def show_drift(self, ranks: Sequence[dict[str, Any] | None]) -> None:
+        """The largest of what workers say of their errors (`kvant.engine.watch.Watch.report`)."""
+        known = [one for one in ranks if one is not None]
+        if not known:
+            return
+        self._drift_alarm.set(any(one["alarm"] for one in known))
+        self._drift_samples.set(min(one["samples"] for one in known))
+        for side in {name for one in known for name in one["drift"]}:
+            self._drift.labels(side).set(max(one["drift"].get(side, 0.0) for one in known))
 
     def join(self, registry: CollectorRegistry) -> None:
         """Show this registry (vLLM's) after ours."""

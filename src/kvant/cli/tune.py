@@ -10,9 +10,6 @@ from typing import Annotated, Literal
 
 import typer
 
-BASE = "max"
-"""The preset whose calibration, sinks and window are kept where no recipe is given."""
-
 
 def tune(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A packaged model or a model folder.")],
@@ -62,62 +59,32 @@ def tune(
     for variable, value in QUIET.items():
         os.environ.setdefault(variable, value)
 
-    from kvant import models, recipes
     from kvant.bench import plot as drawing
     from kvant.bench import result
-    from kvant.errors import CalibrationError, ConfigError
-    from kvant.models import manifest
-    from kvant.quality.fidelity import names, report, texts
-    from kvant.quality.fidelity.settings import Settings
-    from kvant.quality.tune import ladder as rungs
+    from kvant.quality.fidelity import report
     from kvant.quality.tune import plot as figure
     from kvant.quality.tune import table, write
-    from kvant.quality.tune.request import Request, mixed
+    from kvant.quality.tune.prepare import Options, prepare
     from kvant.quality.tune.tune import facts
     from kvant.quality.tune.tune import tune as run
-    from kvant.recipes import place, preset
-    from kvant.recipes.calibrate import Job, require_place
     from kvant.recipes.console import progress
-    from kvant.recipes.model import configuration, tokenizer
-    from kvant.recipes.texts import shipped
 
-    if bits is not None and kl is not None:
-        raise ConfigError("--bits and --kl: give one of them, the budget that must be kept")
     result.check(json_file)
     drawing.check(plot)
-    tuning = Settings(tokens, tokens * 17 // 32, dtype, False, "")
-    verify = Settings(eval_tokens, eval_tokens * 17 // 32, dtype, False, "")
-    own, held_out = texts.load(text) if text else [], texts.load(eval_text or [])
-    if name in preset.names():
-        raise ConfigError(f"--name {name}: is a preset's, which `kvant serve` looks for; choose another")
-    with progress(f"pulling {model}") as pull:
-        folder = models.resolve(model, pull)
-    if not isinstance(folder, Path):
-        raise CalibrationError(f"{model!r} is a hub id: a recipe is pinned to files; give the model's folder")
-    digest = manifest.verify(folder, trust=True)
-    job = Job(str(folder), digest, folder.absolute().name, name, output=str(output or ""), force=force)
-    require_place(job)
-    config = configuration(folder)
-    if recipe is None:
-        names.spec_of(BASE, folder, None)  # calibrates the model if it was not
-    base = recipes.load(recipe or place.folder(digest, BASE))
-    base.check_model(digest)
-    made = base.facts.model
-    if bits is None and kl is None:
-        bits = preset.find(BASE).spec().layout(made.head_dim, made.kv_heads).effective_bits
-    corpus = own or [texts.Text(one.name, one.text) for one in shipped(tokenizer(folder))]
-    request = Request(
-        model, folder, base, rungs.ladder(ladder.split(","), made.head_dim), bits, kl, corpus, held_out,
-        tuning, verify, mixed(config),
+    request = prepare(
+        Options(
+            model, bits, kl, ladder, recipe, text or (), eval_text or (), tokens, eval_tokens, dtype, output,
+            name, force,
+        )
     )  # fmt: skip
-    where = report.facts(verify, held_out)
-    with progress(f"tuning {job.name}") as show:
+    where = report.facts(request.verify, request.held_out)
+    with progress(f"tuning {request.folder.name}") as show:
         found = run(request, show)
-    write.write(job.folder, name, found, request, shlex.join(["kvant", *sys.argv[1:]]))
-    typer.echo("\n".join(table.lines(found, request)), err=json_file == result.STDOUT)
+    write.write(found, request, shlex.join(["kvant", *sys.argv[1:]]))
     if json_file is not None:
-        result.write(json_file, where | facts(found, request) | {"recipe": str(job.folder)})
+        result.write(json_file, where | facts(found, request))
     if plot is not None:
         figure.draw(plot, found, f"{model}, {','.join(request.ladder.names)}", report.note(where))
-    serve = f"kvant serve {shlex.quote(model)} --recipe {shlex.quote(str(job.folder))}"
-    typer.echo(f"\n{job.folder}\n\n{serve}", err=json_file == result.STDOUT)
+    serve = f"kvant serve {shlex.quote(model)} --recipe {shlex.quote(str(request.output))}"
+    lines = [*table.lines(found, request), "", str(request.output), "", serve]
+    typer.echo("\n".join(lines), err=json_file == result.STDOUT)

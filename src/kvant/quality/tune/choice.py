@@ -24,10 +24,9 @@ def spec_of(rungs: Rungs, base: CacheSpec, ladder: Ladder) -> CacheSpec:
 
 
 def uniform(layers: int, ladder: Ladder) -> list[Rungs]:
-    """What presets are made of: keys as wide as values, or one rung wider, the same in every layer."""
+    """What presets are made of: the same in every layer, keys at least as wide as values."""
     rungs = range(len(ladder.formats))
-    pairs = [(key, value) for value in rungs for key in (value, value + 1) if key in rungs]
-    return [(pair,) * layers for pair in pairs]
+    return [((key, value),) * layers for value in rungs for key in rungs if key >= value]
 
 
 def title(rungs: Rungs, base: CacheSpec, ladder: Ladder) -> str:

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kvant.errors import ConfigError
 from kvant.quality.fidelity.settings import Settings
 from kvant.quality.fidelity.texts import Text
 from kvant.quality.tune.ladder import Ladder
+from kvant.quality.tune.search import TOLERANCE
 from kvant.recipes import Recipe
 
 
 @dataclass(frozen=True)
 class Request:
-    """Tune `model` within `bits` or, where that is None, within `kl` on the tuning texts.
+    """Tune `model`, in `folder`, into the recipe `name` in `output`.
 
-    `base` is the recipe whose key transforms, sinks and window are kept. `one_size`: the model mixes full
-    and sliding-window layers, whose pages vLLM makes as large as the largest.
+    The budget is `bits` or, where that is None, `kl` on the tuning texts. `base` is the recipe whose key
+    transforms, sinks and window are kept. `one_size`: the model mixes full and sliding-window layers, whose
+    pages vLLM makes as large as the largest.
     """
 
     model: str
     folder: Path
+    output: Path
+    name: str
     base: Recipe
     ladder: Ladder
     bits: float | None
@@ -37,6 +40,12 @@ class Request:
     def __post_init__(self) -> None:
         if (self.bits is None) == (self.kl is None):
             raise ConfigError("--bits and --kl: give one of them, the budget that must be kept")
+        least = 2 * self.ladder.bytes[0] * self.layers * self.unit
+        if self.bits is not None and self.bits < least - TOLERANCE:
+            raise ConfigError(
+                f"--bits {self.bits:g}: the narrowest this --ladder can do is {least:.3f}; "
+                "ask for more bits or add a narrower format"
+            )
         both = {text.content for text in self.texts} & {text.content for text in self.held_out}
         if both:
             name = next(text.name for text in self.held_out if text.content in both)
@@ -53,8 +62,3 @@ class Request:
     def unit(self) -> float:
         """Bits of a stored value for each byte of one vector of one layer."""
         return 8 / (2 * self.ladder.head_dim * self.layers)
-
-
-def mixed(config: Any) -> bool:
-    """Whether a model's layers are of more than one kind (transformers' text configuration)."""
-    return len(set(getattr(config, "layer_types", None) or ())) > 1

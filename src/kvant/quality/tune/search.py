@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kvant.errors import ConfigError
-
 Table = NDArray[np.float64]
 Rungs = tuple[tuple[int, int], ...]
 """Of keys and values, for each layer."""
+
+TOLERANCE = 1e-9
+"""Of a comparison of bits, which are sums of fractions."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,8 @@ def one_size(kl: Table, sizes: Sequence[int], unit: float) -> list[Point]:
 
 
 def within_bits(front: Sequence[Point], bits: float) -> Point:
-    """The best point of at most so many bits; `ConfigError` if even the narrowest has more."""
-    fitting = [point for point in front if point.bits <= bits + 1e-9]
-    if not fitting:
-        raise ConfigError(
-            f"--bits {bits:g}: the narrowest this --ladder can do is {front[0].bits:.3f}; "
-            "ask for more bits or add a narrower format"
-        )
-    return fitting[-1]
+    """The best point of at most so many bits, which the narrowest has (`Request` sees to it)."""
+    return [point for point in front if point.bits <= bits + TOLERANCE][-1]
 
 
 def within_kl(front: Sequence[Point], kl: float) -> Point:

@@ -30,7 +30,7 @@ def _layers(outcome: Outcome, request: Request) -> Iterator[str]:
     texts = len(request.texts)
     kl = [[0.0, 0.0] for _ in range(request.layers)]
     for part in outcome.parts:
-        if part.layer is not None:
+        if part.layer is not None and part.side:
             kl[part.layer][part.side == "value"] += part.kl / texts
     yield f"KL with one side of one layer in {names[0]} (tuning text), and what was chosen for it"
     yield f"{'layer':>5}{'keys':>10}{'values':>10}   keys/values"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, float], None]
 
+METHOD = 1
+"""Goes up when `parts` measures something else: kept measurements are then made again."""
 ROUNDS = 5
 """Most points measured for --kl: predictions are a few per cent off, so two or three do."""
 
@@ -66,11 +68,15 @@ def tune(request: Request, progress: Progress = lambda step, fraction: None) -> 
 
 def _measure(request: Request, simulator: Simulator, ids: fidelity.Ids, progress: Progress) -> list[Part]:
     """Of all tuning texts; those that an earlier run measured are read."""
-    made, settings = request.base.facts, asdict(request.settings)
+    made = request.base.facts
     key = {
-        "model": made.model.digest, "cache": made.cache.model_dump(mode="json"), "settings": settings,
-        "calibration": made.calibration and made.calibration.sha256, "ladder": request.ladder.names,
-    }  # fmt: skip
+        "method": METHOD,
+        "model": made.model.digest,
+        "cache": made.cache.model_dump(include={"rotate", "seed", "sinks", "window"}),
+        "calibration": made.calibration and made.calibration.sha256,
+        "ladder": request.ladder.names,
+        "settings": asdict(request.settings),
+    }
     total = passes(request.layers, request.ladder) * len(ids)
     found: list[Part] = []
     for text, tokens in ids.items():
@@ -138,8 +144,9 @@ def _verify(request: Request, outcome: Outcome, bench: Bench, progress: Progress
         return wanted[rungs], _bits(rungs, request), scored[rungs]
 
     pairs = [(flat[name], point.rungs) for name, point in beside.items()]
-    below = max((name for name in flat if bits[name] <= outcome.chosen.bits + 1e-9), key=bits.__getitem__)
-    pairs.append((flat[below], outcome.chosen.rungs))
+    narrower = {name: size for name, size in bits.items() if size <= outcome.chosen.bits + search.TOLERANCE}
+    near = [flat[name] for name, size in narrower.items() if size == max(narrower.values())]
+    pairs += [(one, outcome.chosen.rungs) for one in near]
     outcome.verdicts.extend(judge(entry(a), entry(b)) for a, b in dict.fromkeys(pairs) if a != b)
 
 
@@ -160,6 +167,7 @@ def facts(outcome: Outcome, request: Request) -> dict[str, Any]:
 
     return {
         "model": request.model,
+        "recipe": str(request.output),
         "ladder": list(request.ladder.names),
         "budget": {"bits": request.bits, "kl": request.kl},
         "tuning": asdict(request.settings) | {"texts": [text.name for text in request.texts]},

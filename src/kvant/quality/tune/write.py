@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from pathlib import Path
 
 from kvant import __version__
 from kvant.quality.tune.request import Request
@@ -16,7 +15,7 @@ from kvant.recipes.recipe import CARD, Cache, Formats, Provenance, load, save
 COLUMNS = ("text", "path", "n", "bits", "effective_bits", "kl", "kl_se", "kl_p99", "top1", "dppl", "dppl_se")
 
 
-def write(folder: Path, name: str, outcome: Outcome, request: Request, command: str) -> None:
+def write(outcome: Outcome, request: Request, command: str) -> None:
     """The folder is there whole, or as it was; it is read once as whoever serves it will."""
     base, spec = request.base, outcome.spec
     cache = base.facts.cache.model_dump() | {
@@ -29,13 +28,13 @@ def write(folder: Path, name: str, outcome: Outcome, request: Request, command: 
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     facts = base.facts.model_copy(
         update={
-            "name": name,
+            "name": request.name,
             "cache": Cache.model_validate(cache),
             "provenance": Provenance(kvant=__version__, date=today, command=command),
             "fidelity": tuple({**row, "context": request.verify.tokens} for row in rows),
         }
     )
-    with whole.folder(folder) as made:
+    with whole.folder(request.output) as made:
         if facts.calibration:
             shutil.copyfile(base.folder / facts.calibration.file, made / facts.calibration.file)
         save(made, facts)

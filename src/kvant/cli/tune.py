@@ -36,7 +36,7 @@ def tune(
         list[Path] | None,
         typer.Option(metavar="FILE", help="A held-out text to verify on. [default: those of fidelity]"),
     ] = None,
-    tokens: Annotated[int, typer.Option(metavar="N", help="Context of each tuning text.")] = 768,
+    tokens: Annotated[int, typer.Option(metavar="N", help="Context of each tuning text.")] = 512,
     eval_tokens: Annotated[int, typer.Option(metavar="N", help="Context of each held-out text.")] = 2048,
     dtype: Annotated[Literal["bfloat16", "float32"], typer.Option(help="Type of the model.")] = "bfloat16",
     output: Annotated[

@@ -10,7 +10,7 @@ from kvant.errors import ConfigError
 from kvant.quality.fidelity.settings import Settings
 from kvant.quality.fidelity.texts import Text
 from kvant.quality.tune.ladder import Ladder
-from kvant.quality.tune.search import TOLERANCE
+from kvant.quality.tune.search import TOLERANCE, Rungs
 from kvant.recipes import Recipe
 
 
@@ -62,3 +62,7 @@ class Request:
     def unit(self) -> float:
         """Bits of a stored value for each byte of one vector of one layer."""
         return 8 / (2 * self.ladder.head_dim * self.layers)
+
+    def size(self, rungs: Rungs) -> float:
+        """Bits of a stored value, before sinks and window."""
+        return sum(self.ladder.bytes[rung] for pair in rungs for rung in pair) * self.unit

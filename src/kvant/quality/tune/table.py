@@ -23,6 +23,8 @@ def lines(outcome: Outcome, request: Request) -> Iterator[str]:
     yield from map(table.line, outcome.rows)
     yield ""
     yield from map(str, outcome.verdicts)
+    if len(set(outcome.chosen.rungs)) == 1:
+        yield f"what was chosen is the same in every layer: {outcome.spec.name}"
 
 
 def _layers(outcome: Outcome, request: Request) -> Iterator[str]:

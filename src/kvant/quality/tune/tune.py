@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvant.cache.spec import CacheSpec
@@ -11,11 +11,12 @@ from kvant.errors import ConfigError
 from kvant.quality.fidelity import measure as fidelity
 from kvant.quality.fidelity.row import Row
 from kvant.quality.tune import choice, search
+from kvant.quality.tune.beside import beside, name_of
 from kvant.quality.tune.measure import Part, parts, passes, predicted
 from kvant.quality.tune.notebook import Notebook
 from kvant.quality.tune.request import Request
 from kvant.quality.tune.search import Point, Rungs
-from kvant.quality.tune.verify import Bench, Scored, Verdict, judge, mean
+from kvant.quality.tune.verify import Bench, Verdict, mean
 
 if TYPE_CHECKING:
     from kvant.quality.simulated.model import Simulator
@@ -37,14 +38,13 @@ class Outcome:
     chosen: Point
     spec: CacheSpec
     tuning_kl: float
-    name: str
-    rows: list[Row] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    rows: list[Row]
+    verdicts: list[Verdict]
 
     @property
-    def own(self) -> list[Row]:
-        """The rows of what was chosen."""
-        return [row for row in self.rows if row.preset == self.name]
+    def name(self) -> str:
+        """Of what was chosen, in rows and verdicts."""
+        return name_of(self.chosen)
 
 
 def tune(request: Request, progress: Progress = lambda step, fraction: None) -> Outcome:
@@ -61,9 +61,8 @@ def tune(request: Request, progress: Progress = lambda step, fraction: None) -> 
     bench = Bench(simulator, ids, request.settings)
     chosen, kl = _choose(request, front, bench)
     spec = choice.spec_of(chosen.rungs, request.base.spec, request.ladder)
-    outcome = Outcome(found, front, chosen, spec, kl, f"tuned to {chosen.bits:.3f} bits")
-    _verify(request, outcome, Bench(simulator, other, request.verify), progress)
-    return outcome
+    rows, verdicts = beside(request, front, chosen, Bench(simulator, other, request.verify), progress)
+    return Outcome(found, front, chosen, spec, kl, rows, verdicts)
 
 
 def _measure(request: Request, simulator: Simulator, ids: fidelity.Ids, progress: Progress) -> list[Part]:
@@ -113,45 +112,6 @@ def _choose(request: Request, front: list[Point], bench: Bench) -> tuple[Point, 
             "allow more, or add a wider format"
         )
     return min(kept, key=lambda one: one[0].bits)
-
-
-def _verify(request: Request, outcome: Outcome, bench: Bench, progress: Progress) -> None:
-    """Fill rows and verdicts: uniform choices, the front at the same bits, and what was chosen."""
-    base, ladder = request.base.spec, request.ladder
-    flat = {choice.title(one, base, ladder): one for one in choice.uniform(request.layers, ladder)}
-    bits = {name: _bits(one, request) for name, one in flat.items()}
-    beside = {name: search.within_bits(outcome.front, size) for name, size in bits.items()}
-    tuned = {point.rungs: f"tuned to {point.bits:.3f} bits" for point in beside.values()}
-    tuned[outcome.chosen.rungs] = outcome.name
-    known = {one: name for name, one in flat.items()}
-    wanted = {**{rungs: name for rungs, name in tuned.items() if rungs not in known}, **known}
-    if outcome.chosen.rungs in known:  # tuning chose a uniform cache: one row, by the tuned name
-        wanted[outcome.chosen.rungs] = outcome.name
-    total, done = len(wanted) * len(bench.texts), 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        progress(f"verifying on held-out text, {done} of {total}", done / total)
-
-    scored: dict[Rungs, Scored] = {}
-    for rungs in sorted(wanted, key=lambda one: _bits(one, request)):
-        spec = choice.spec_of(rungs, base, ladder)
-        scored[rungs] = bench.score(spec, step)
-        outcome.rows.extend(bench.rows(request.model, wanted[rungs], spec, scored[rungs]))
-
-    def entry(rungs: Rungs) -> tuple[str, float, Scored]:
-        return wanted[rungs], _bits(rungs, request), scored[rungs]
-
-    pairs = [(flat[name], point.rungs) for name, point in beside.items()]
-    narrower = {name: size for name, size in bits.items() if size <= outcome.chosen.bits + search.TOLERANCE}
-    near = [flat[name] for name, size in narrower.items() if size == max(narrower.values())]
-    pairs += [(one, outcome.chosen.rungs) for one in near]
-    outcome.verdicts.extend(judge(entry(a), entry(b)) for a, b in dict.fromkeys(pairs) if a != b)
-
-
-def _bits(rungs: Rungs, request: Request) -> float:
-    return sum(request.ladder.bytes[rung] for pair in rungs for rung in pair) * request.unit
 
 
 def facts(outcome: Outcome, request: Request) -> dict[str, Any]:

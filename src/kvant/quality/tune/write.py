@@ -24,7 +24,11 @@ def write(outcome: Outcome, request: Request, command: str) -> None:
         "skip_layers": (),
         "layers": {str(one.layer): Formats(key=one.key.name, value=one.value.name) for one in spec.layers},
     }
-    rows = ({column: _short(getattr(row, column)) for column in COLUMNS} for row in outcome.own)
+    rows = (
+        {column: _short(getattr(row, column)) for column in COLUMNS}
+        for row in outcome.rows
+        if row.preset == outcome.name
+    )
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     facts = base.facts.model_copy(
         update={

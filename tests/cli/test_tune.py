@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def words(folder: Path, tmp_path: Path, monkeypatch) -> list[str]:
+def command(tmp_path: Path, monkeypatch) -> Callable[[Path], list[str]]:
     """A whole command on two short texts, from a recipe that lies there already."""
     monkeypatch.setenv("KVANT_HOME", str(tmp_path / "home"))
     (tmp_path / "mine.txt").write_text("The quick brown fox jumps over the lazy dog. " * 10)
     (tmp_path / "other.txt").write_text("Pack my box with five dozen liquor jugs, please. " * 10)
-    digest = manifest.verify(folder, trust=True)
-    base = _recipe(tmp_path / "base", digest)
-    return [
-        "tune", str(folder), "--recipe", str(base), "--text", str(tmp_path / "mine.txt"), "--tokens", "128",
-        "--eval-text", str(tmp_path / "other.txt"), "--eval-tokens", "160", "--dtype", "float32",
-        "--output", str(tmp_path / "tuned"),
-    ]  # fmt: skip
+
+    def words(folder: Path) -> list[str]:
+        base = _recipe(tmp_path / "base", manifest.verify(folder, trust=True))
+        return [
+            "tune", str(folder), "--recipe", str(base), "--text", str(tmp_path / "mine.txt"),
+            "--tokens", "128", "--eval-text", str(tmp_path / "other.txt"), "--eval-tokens", "160",
+            "--dtype", "float32", "--output", str(tmp_path / "tuned"),
+        ]  # fmt: skip
+
+    return words
+
+
+@pytest.fixture
+def words(command, folder: Path) -> list[str]:
+    return command(folder)
 
 
 def _recipe(folder: Path, digest: str) -> Path:
@@ -106,3 +115,13 @@ def test_what_it_refuses_before_any_model_is_loaded(kvant_command, words, tmp_pa
     result = kvant_command(*words, *(word.format(mine=tmp_path / "mine.txt") for word in more))
     assert (result.status, (tmp_path / "tuned").exists()) == (2, False)
     assert says in result.err
+
+
+def test_full_and_sliding_window_layers_share_a_page_size(kvant_command, command, tmp_path: Path) -> None:
+    gemma = made.model(tmp_path / "gemma", "Gemma3", max_position_embeddings=4096)
+    result = kvant_command(*command(gemma), "--bits", "3", "--ladder", "trellis2,trellis3")
+    assert result.status == 0, result.err
+    spec = recipes.load(tmp_path / "tuned").spec
+    pages = {spec.of_layer(n).layout(16, 2).page_bytes for n in range(LAYERS)}
+    assert len(pages) == 1
+    assert "share one page size" in result.out

@@ -18,7 +18,7 @@ from kvant.errors import CalibrationError, EngineError
 from kvant.models.size import parameters
 from kvant.recipes import child, place
 from kvant.recipes.calibrate import Job
-from kvant.recipes.preset import SAFE, Preset, find
+from kvant.recipes.preset import SAFE, Preset, find, names
 
 AT_START = 1_100_000_000
 """Parameters up to which a model is calibrated while it starts: minutes on two cores."""
@@ -88,10 +88,12 @@ def _beyond(settings: Settings, recipe: recipes.Recipe) -> Iterator[str]:
     """A note where requests may be longer than what was calibrated."""
     made, longest = recipe.facts.calibration, settings.serving.max_context
     if made and longest and longest > made.max_position:
-        command = f"kvant calibrate {shlex.quote(settings.model.path)} --preset {recipe.facts.name}"
+        name, tuned = recipe.facts.name, recipe.facts.name not in names()
+        command = f"kvant calibrate {shlex.quote(settings.model.path)} --preset {'max' if tuned else name}"
+        again = f", then again `{recipe.facts.provenance.command}`" if tuned else ""
         yield (
             f"serving.max_context: {longest} tokens, but {recipe.folder} was calibrated for positions below "
-            f"{made.max_position}: `{command} --max-position {longest} --force`"
+            f"{made.max_position}: `{command} --max-position {longest} --force`{again}"
         )
 
 

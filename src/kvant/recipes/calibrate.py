@@ -58,7 +58,7 @@ def calibrate(job: Job, progress: Progress = lambda step, fraction: None) -> Pat
             f"preset {job.preset} needs no calibration: `kvant serve {job.name} --preset {job.preset}`; "
             "--transform gm or diag calibrates it nevertheless"
         )
-    _require_place(job)
+    require_place(job)
     progress("reading texts", 0.0)
     config = configuration(Path(job.model))
     length = _length(job, config)
@@ -80,7 +80,7 @@ def calibrate(job: Job, progress: Progress = lambda step, fraction: None) -> Pat
     return job.folder
 
 
-def _require_place(job: Job) -> None:
+def require_place(job: Job) -> None:
     """Refuses what would be overwritten unasked, and a recipe among a model's own files."""
     folder = job.folder
     if Path(job.model).resolve() in (folder.resolve(), *folder.resolve().parents):

@@ -9,12 +9,14 @@ from kvant.recipes.recipe import Facts
 def card(facts: Facts, spec: CacheSpec, summary: str) -> str:
     """Markdown; the numbers are those of recipe.yaml, the bits those of the page layout."""
     model, cache, made = facts.model, facts.cache, facts.calibration
-    layout = spec.layout(model.head_dim, model.kv_heads)
-    bits = layout.bytes_per_token_head * 8 / (2 * model.head_dim)
+    each = [spec.of_layer(n).layout(model.head_dim, model.kv_heads) for n in range(model.layers)]
+    bits = sum(layout.effective_bits for layout in each) / len(each)
+    own = [f"{number} `{one.key}/{one.value}`" for number, one in cache.layers.items()]
     rows = [
         ("model", f"{model.name}, digest `{model.digest}`"),
         ("shape", f"{model.layers} layers, {model.kv_heads} KV heads of {model.head_dim}"),
         ("keys, values", f"`{cache.key}`, `{cache.value}`"),
+        *([("but in layers", ", ".join(own))] if own else []),
         ("bits per element", f"{bits:.3f} in pages, scales counted; sinks and window come on top"),
         ("kept in 16 bits", f"the first {cache.sinks} and the last {cache.window} tokens"),
     ]

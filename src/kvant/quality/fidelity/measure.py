@@ -46,7 +46,7 @@ def rows(
 
         settings = request.settings
         schemes = _schemes(ours) | _peers(request.peers, settings)
-        yield from simulated.rows(model, _simulator(folder, settings), ids, schemes, settings)
+        yield from simulated.rows(model, loaded(folder, settings), ids, schemes, settings)
 
 
 def layers(
@@ -56,13 +56,14 @@ def layers(
     from kvant.quality.simulated.sensitivity import sensitivity
     from kvant.quality.simulated.spec import scheme_of
 
-    simulator = _simulator(folder, settings)
+    simulator = loaded(folder, settings)
     for name, spec in specs.items():
         for part in sensitivity(simulator, ids, scheme_of(spec, simulator.shape), settings.skip):
             yield name, part
 
 
-def _simulator(folder: Path | str, settings: Settings) -> Any:
+def loaded(folder: Path | str, settings: Settings) -> Any:
+    """The model, loaded for the simulated path."""
     from transformers.utils import logging
 
     from kvant.quality.simulated.model import Simulator

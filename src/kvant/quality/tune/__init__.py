@@ -1,0 +1,1 @@
+"""Which layer is stored in how many bits: measured by layer, searched exactly, verified on other text."""

@@ -113,6 +113,12 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
             self.sinks = self.sinks.to(torch.float32).contiguous()
         if not self.kv_sharing_target_layer_name:
             self._count_exact()
+        elif self.spec.window:
+            # The 16-bit tiles of a step lie where each layer's do in turn: the owner's are gone by now.
+            raise EngineError(
+                f"layer {self.layer_name} reads the cache of another layer: a recent window in 16 bits is not "
+                "served for such models; choose a recipe with window 0, or `--preset int8`"
+            )
 
     def _count_exact(self) -> None:
         """Take the memory of this layer's 16-bit tiles out of the memory that vLLM gives the cache."""

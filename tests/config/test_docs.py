@@ -29,7 +29,7 @@ def test_the_example_holds_every_field_with_its_default():
     assert loaded.settings.warnings == ()
     lines = {field: loaded.origin(field) for field in (*FIELDS, "engine")}
     assert [field for field, origin in lines.items() if origin == "default"] == []
-    assert len(FIELDS) == 31
+    assert len(FIELDS) == 32
 
 
 def test_the_example_is_in_step_with_the_code():

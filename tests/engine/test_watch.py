@@ -1,4 +1,4 @@
-"""A real engine whose recipe knows the range of its errors: quiet as calibrated, loud when keys have changed."""
+"""A real engine whose recipe holds the range of its errors: quiet as calibrated, loud when keys change."""
 
 from __future__ import annotations
 
@@ -91,12 +91,7 @@ def test_an_alarm_begins_when_keys_change_and_ends_when_they_are_as_calibrated(
         assert loud["alarm"]
         assert loud["drift"]["key"] > 2
         assert loud["drift"]["value"] < 1.2
-        (line,) = [
-            one.getMessage()
-            for one in caplog.records
-            if one.name == "vllm.kvant" and one.levelno == logging.WARNING
-        ]
-        assert line.startswith("kvant: errors of the KV cache left the range they were calibrated in: drift ")
+        (line,) = [one for one in caplog.messages if one.startswith("kvant: errors of the KV cache left")]
         assert "most in the keys of layer" in line
         assert "`kvant calibrate " in line
 

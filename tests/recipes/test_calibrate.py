@@ -20,6 +20,7 @@ from kvant.models import manifest
 from kvant.recipes import child, load, place
 from kvant.recipes.calibrate import Job, calibrate
 from kvant.recipes.recipe import CARD, RECIPE, TRANSFORMS
+from kvant.recipes.traffic import Reservoir
 from kvant.transforms.calibrated import Calibration
 from tests.recipes import made
 
@@ -59,6 +60,7 @@ def test_a_recipe_is_made_found_and_not_made_twice(job: MakeJob) -> None:
     assert (made_.transform, made_.max_position) == ("gm", 300)
     assert made_.corpora == ("english", "code", "chinese")
     assert ("2,400 of 2,400 tokens", 1.0) in steps
+    assert steps[-1] == ("3,072 of 3,072 tokens for the range of errors", 1.0)
     assert "`int8`, `int8`" in (folder / CARD).read_text()
     assert made_.sha256 in (folder / CARD).read_text()
 
@@ -110,6 +112,17 @@ def test_a_killed_run_goes_on_and_ends_the_same(
 
     monkeypatch.setenv("KVANT_HOME", str(tmp_path / "elsewhere"))
     assert (calibrate(job()) / TRANSFORMS).read_bytes() == resumed.read_bytes()
+
+
+def test_sampled_prompts_are_read_besides_the_shipped_text(job: MakeJob, tmp_path: Path) -> None:
+    file = tmp_path / "traffic.jsonl"
+    Reservoir(job().digest, [[n % 256 for n in range(300)]] * 9).save(file)
+    made_ = load(calibrate(job(traffic=str(file)))).facts.calibration
+    assert made_ is not None
+    assert made_.corpora == ("english", "code", "chinese", "traffic")
+    Reservoir("f" * 64, [[1]]).save(file)
+    with pytest.raises(CalibrationError, match="was sampled from another model"):
+        calibrate(job(traffic=str(file), force=True))
 
 
 def test_own_text_and_an_own_folder(job: MakeJob, tmp_path: Path) -> None:

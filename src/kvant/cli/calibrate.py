@@ -25,6 +25,12 @@ def calibrate(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Your own text instead of the shipped one. Repeatable."),
     ] = None,
+    from_traffic: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Prompts kept by monitoring.sample_traffic, besides the other text."
+        ),
+    ] = None,
     max_position: Annotated[
         int | None, typer.Option(metavar="N", min=256, help="Longest context to be served, in tokens.")
     ] = None,
@@ -63,6 +69,7 @@ def calibrate(
         preset=preset,
         transform=transform or "",
         data=tuple(str(file.absolute()) for file in data or ()),
+        traffic=str(from_traffic.absolute()) if from_traffic else "",
         max_position=max_position or 0,
         output=str(output or ""),
         force=force,

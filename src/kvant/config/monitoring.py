@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvant.config.section import Section
+from kvant.config.section import File, Section
 
 
 class Monitoring(Section):
@@ -17,4 +17,9 @@ class Monitoring(Section):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe message that is logged."
+    )
+    sample_traffic: File | None = Field(
+        default=None,
+        description="File for a sample of the prompts that are served, for `kvant calibrate --from-traffic`; "
+        "null keeps none. Whoever sets it needs the consent of those who write them.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
@@ -30,8 +31,19 @@ def _plain(text: str) -> str:
     return text
 
 
+def _path(value: Any) -> Any:
+    if isinstance(value, str):
+        if not value.strip() or not value.isprintable():
+            raise PydanticCustomError("text", "must be a path without control characters")
+        return Path(value)
+    return value
+
+
 Whole = BeforeValidator(_whole)
 """Put on a Literal of integers, which by itself takes 8.0 for 8 and true for 1."""
 
 Text = Annotated[str, AfterValidator(_plain)]
 """A printable, non-empty string without blanks around it."""
+
+File = Annotated[Path, BeforeValidator(_path)]
+"""A path; a relative one starts where kvant runs."""

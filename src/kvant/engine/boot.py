@@ -42,6 +42,8 @@ class Engine:
     args: Namespace
     versions: versions.Versions
     cache: Chosen
+    digest: str
+    """Of the model's files; "" for a hub id."""
     notes: tuple[str, ...]
     """What the user should know about how it was started."""
 
@@ -76,7 +78,7 @@ def start(settings: Settings, report: Report = lambda text: None) -> Engine:
             env=dict(os.environ),
         )
     )
-    return Engine(_launch(args, local), args, found, cache, tuple(notes))
+    return Engine(_launch(args, local), args, found, cache, digest, tuple(notes))
 
 
 def _launch(args: Namespace, local: bool) -> AsyncLLM:

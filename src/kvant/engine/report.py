@@ -26,7 +26,7 @@ class WorkerReport:
         return TIMES.seconds()
 
     def kvant_drift(self) -> dict[str, Any] | None:
-        """How far errors are from the calibrated ones (`Watch.report`); None without a range to compare with."""
+        """How far errors are from the calibrated ones (`Watch.report`); None without ranges."""
         from kvant.engine.impl import layers_of
 
         context = self.vllm_config.compilation_config.static_forward_context  # type: ignore[attr-defined]

@@ -13,12 +13,12 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
 
 from kvant import __version__
 from kvant.config import Settings
-from kvant.engine import boot, children, table
+from kvant.engine import boot, children, table, traffic
 from kvant.engine.boot import Engine
 from kvant.engine.drain import Stop, drain
 from kvant.engine.keys import Keys
@@ -29,6 +29,7 @@ from kvant.engine.smoke import smoke
 from kvant.engine.validation import install, item_check
 from kvant.engine.verify import EngineReport, verify_engine
 from kvant.errors import EngineError, KvantError
+from kvant.recipes.traffic import Reservoir
 from kvant.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Service:
     """Everything one process serves."""
 
     def __init__(self, settings: Settings) -> None:
+        if settings.monitoring.sample_traffic is not None:
+            traffic.require_place(settings.monitoring.sample_traffic)
         self._settings = settings
         self._metrics = Metrics()
         self._door = Door(settings, Keys.load(settings.security.api_key_file), self._metrics)
@@ -97,11 +100,13 @@ class Service:
             engine = await self._started()
             if engine is not None:
                 async with self._running(engine):
-                    counting = asyncio.create_task(self._count_seconds(engine))
+                    beside = [asyncio.create_task(one) for one in self._beside(engine)]
                     try:
                         await self._until_asked(engine)
                     finally:
-                        counting.cancel()
+                        for task in beside:
+                            task.cancel()
+                        await asyncio.wait(beside)
 
     @contextlib.asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
@@ -143,6 +148,16 @@ class Service:
                 raise EngineError("the engine has died; its last log lines tell why")
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.asked.wait(), WATCH_SECONDS)
+
+    def _beside(self, engine: Engine) -> Iterator[Coroutine[Any, Any, None]]:
+        """What runs while requests are served."""
+        yield self._count_seconds(engine)
+        sample = self._settings.monitoring.sample_traffic
+        if sample is not None:
+            reservoir = Reservoir(engine.digest)
+            traffic.listen(engine.client.engine_core, reservoir)
+            log.info("a sample of the prompts is written to %s (monitoring.sample_traffic)", sample)
+            yield traffic.keep_saving(reservoir, sample)
 
     async def _count_seconds(self, engine: Engine) -> None:
         while True:  # a worker answers between two steps, however long one takes

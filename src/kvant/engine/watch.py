@@ -116,9 +116,9 @@ class Watch:
         sides = self.drift.by_side()
         layer, side, most = self.drift.worst()
         return (
-            f"kvant: errors of the KV cache left the range they were calibrated in: drift "
-            f"{self.drift.overall:.2f}, alarm above {BEGINS:.2f}, 1 is as calibrated (keys {sides['key']:.2f}, "
-            f"values {sides['value']:.2f}, most in the {side}s of layer {layer}, {most:.2f}): what is served is "
-            "unlike the text of the recipe. Calibrate on text like it: "
-            f"`kvant calibrate {shlex.quote(self._model)} --data FILE --force`, with the preset you serve"
+            "kvant: errors of the KV cache left the range they were calibrated in: what is served is unlike "
+            f"the text of the recipe. Drift {self.drift.overall:.2f}, 1 is as calibrated, alarm above "
+            f"{BEGINS:.2f}: keys {sides['key']:.2f}, values {sides['value']:.2f}, most in the {side}s of "
+            f"layer {layer}, {most:.2f}. Calibrate on text like it, for the preset you serve: "
+            f"`kvant calibrate {shlex.quote(self._model)} --force` with --data FILE or --from-traffic FILE"
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from kvant.errors import CalibrationError
 from kvant.models import store
-from kvant.recipes import place, preset, sample, texts
+from kvant.recipes import place, preset, sample, texts, traffic
 from kvant.recipes.model import configuration, observer, tokenizer
 from kvant.recipes.moments import Moments
 from kvant.recipes.observe import Observer
@@ -27,7 +27,7 @@ MAX_POSITION = 8192
 
 @dataclass(frozen=True)
 class Job:
-    """One calibration; "" and 0 are the preset's transform and the default range."""
+    """One calibration; "" and 0 are the preset's transform, no traffic and the default range."""
 
     model: str
     digest: str
@@ -35,6 +35,7 @@ class Job:
     preset: str
     transform: str = ""
     data: tuple[str, ...] = ()
+    traffic: str = ""
     max_position: int = 0
     output: str = ""
     force: bool = False
@@ -107,8 +108,12 @@ def _tokens(job: Job) -> tuple[list[str], list[list[int]], list[int]]:
     words = tokenizer(Path(job.model))
     read = list(texts.own([Path(file) for file in job.data]) if job.data else texts.shipped(words))
     ids = [words(one.text, add_special_tokens=False)["input_ids"] for one in read]
+    names = [one.name for one in read]
+    if job.traffic:
+        names.append("traffic")
+        ids.append(traffic.tokens(Path(job.traffic), job.digest))
     begin = [words.bos_token_id] if words.bos_token_id in words("a")["input_ids"][:1] else []
-    return [one.name for one in read], ids, begin
+    return names, ids, begin
 
 
 class _Reading:
@@ -152,9 +157,8 @@ def _samples(job: Job, pieces: Sequence[Span], reading: _Reading) -> sample.Samp
     file = place.samples(job.digest, named)
     found = sample.load(file, named)
     if found is None:
-        found = sample.read(
-            reading.observer, pieces, reading.steps(_total(pieces), what="tokens for the range of errors")
-        )
+        step = reading.steps(_total(pieces), what="tokens for the range of errors")
+        found = sample.read(reading.observer, pieces, step)
         sample.save(file, found, named)
     return found
 

@@ -82,7 +82,7 @@ class Metrics:
             return
         self._drift_alarm.set(any(one["alarm"] for one in known))
         self._drift_samples.set(min(one["samples"] for one in known))
-        for side in {name for one in known for name in one["drift"]}:
+        for side in sorted({name for one in known for name in one["drift"]}):
             self._drift.labels(side).set(max(one["drift"].get(side, 0.0) for one in known))
 
     def join(self, registry: CollectorRegistry) -> None:

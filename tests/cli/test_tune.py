@@ -95,7 +95,11 @@ def test_a_recipe_that_spends_bits_by_layer(kvant_command, words, folder: Path, 
     again = kvant_command(*words, "--kl", str(found["front"][2]["kl"]), "--force")
     assert again.status == 0, again.err
     assert [file.read_bytes() for file in (tmp_path / "home").rglob("tune-*.jsonl")] == kept
-    assert recipes.load(tmp_path / "tuned").digest != recipe.digest
+    other = recipes.load(tmp_path / "tuned").digest
+    assert other != recipe.digest
+    never = kvant_command(*words, "--kl", "1e-12", "--force")
+    assert (never.status, recipes.load(tmp_path / "tuned").digest) == (2, other)
+    assert "--kl 1e-12: this --ladder reached 0.0" in never.err
 
 
 @pytest.mark.parametrize(

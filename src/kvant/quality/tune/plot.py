@@ -22,12 +22,14 @@ def draw(file: Path, outcome: Outcome, title: str, note: str) -> None:
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in outcome.rows:
         groups[row.preset].append(row)
-    for label, style, tuned in (("uniform", "sC7-", False), ("tuned", "oC0-", True)):
+    for label, marker, colour, line, tuned in (
+        ("uniform", "s", "C7", "", False),
+        ("tuned", "o", "C0", "-", True),
+    ):
         named = {name: rows for name, rows in groups.items() if name.startswith("tuned") == tuned}
         kl = [sum(row.kl for row in rows) / len(rows) for rows in named.values()]
         error = [sum(row.kl_se**2 for row in rows) ** 0.5 / len(rows) for rows in named.values()]
         where = [rows[0].bits for rows in named.values()]
-        marker, colour, line = style[0], style[1:3], style[3]
         axis.errorbar(
             where, kl, error, marker=marker, color=colour, linestyle=line, label=f"{label}, held out"
         )

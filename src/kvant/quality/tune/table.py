@@ -34,7 +34,7 @@ def _layers(outcome: Outcome, request: Request) -> Iterator[str]:
     for part in outcome.parts:
         if part.layer is not None and part.side:
             kl[part.layer][part.side == "value"] += part.kl / texts
-    yield f"KL with one side of one layer in {names[0]} (tuning text), and what was chosen for it"
+    yield f"KL with one side of one layer in {names[0]} (tuning text, floor included), and what was chosen"
     yield f"{'layer':>5}{'keys':>10}{'values':>10}   keys/values"
     for layer, (pair, (key, value)) in enumerate(zip(outcome.chosen.rungs, kl, strict=True)):
         yield f"{layer:>5}{key:>10.5f}{value:>10.5f}   {names[pair[0]]}/{names[pair[1]]}"

@@ -93,8 +93,8 @@ class Verdict:
         else:
             what = "no better than uniform: within two standard errors"
         return (
-            f"{self.tuned} ({self.tuned_bits:.3f} bits) against {self.uniform} ({self.uniform_bits:.3f}): "
-            f"{numbers}, saves {paired}: {what}"
+            f"{self.tuned} against {self.uniform} of {self.uniform_bits:.3f}: {numbers}, "
+            f"saves {paired}: {what}"
         )
 
 

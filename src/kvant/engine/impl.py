@@ -116,7 +116,7 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         elif self.spec.window:
             # The 16-bit tiles of a step lie where each layer's do in turn: the owner's are gone by now.
             raise EngineError(
-                f"layer {self.layer_name} reads the cache of another layer: a recent window in 16 bits is not "
+                f"layer {self.layer_name} reads another layer's cache: a recent window in 16 bits is not "
                 "served for such models; choose a recipe with window 0, or `--preset int8`"
             )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,5 @@ def test_the_verdict_is_plain(factor: float, better: bool, says: str) -> None:
     found = judge(("max", 2.625, scores(kl)), ("tuned", 2.6, scores(kl * factor + noise)))
     assert found.better is better
     assert says in str(found)
+    assert "bits more" not in str(found)
+    assert "0.375 bits more" in str(replace(found, tuned_bits=3.0))

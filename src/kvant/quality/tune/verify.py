@@ -92,6 +92,8 @@ class Verdict:
             what = "WORSE than uniform"
         else:
             what = "no better than uniform: within two standard errors"
+        if self.tuned_bits > self.uniform_bits + 1e-3:
+            what += f", with {self.tuned_bits - self.uniform_bits:.3f} bits more"
         return (
             f"{self.tuned} against {self.uniform} of {self.uniform_bits:.3f}: {numbers}, "
             f"saves {paired}: {what}"

@@ -60,7 +60,7 @@ def test_a_recipe_is_made_found_and_not_made_twice(job: MakeJob) -> None:
     assert (made_.transform, made_.max_position) == ("gm", 300)
     assert made_.corpora == ("english", "code", "chinese")
     assert ("2,400 of 2,400 tokens", 1.0) in steps
-    assert steps[-1] == ("3,072 of 3,072 tokens for the range of errors", 1.0)
+    assert steps[-1] == ("5,760 of 5,760 tokens for the range of errors", 1.0)
     assert "`int8`, `int8`" in (folder / CARD).read_text()
     assert made_.sha256 in (folder / CARD).read_text()
 

@@ -20,9 +20,9 @@ KEPT = 256
 """Samples that are judged together; older ones are forgotten."""
 LEAST = 64
 """Samples below which nothing is judged."""
-BEGINS, ENDS = 1.4, 1.25
+BEGINS, ENDS = 1.75, 1.5
 """Drift of keys and values together at which the alarm begins, and below which it ends."""
-MOST = 10.0
+MOST = 20.0
 """Deviation that a head counts at most, so that one odd block is no alarm."""
 
 Turn = Literal["begins", "ends"]

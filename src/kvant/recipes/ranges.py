@@ -14,7 +14,7 @@ from kvant.cache.spec import CacheSpec
 from kvant.formats import TILE
 from kvant.kernels.errors import Probe
 from kvant.kernels.layer import attention_of
-from kvant.recipes.sample import BLOCKS, Samples
+from kvant.recipes.sample import Samples
 from kvant.transforms import Calibration
 from kvant.transforms.calibrated import file_digest
 
@@ -47,6 +47,6 @@ def _range(layer: int, spec: CacheSpec, samples: Samples) -> ErrorRange:
         key, value = np.ascontiguousarray(block)
         paged.encode(pages, key, value, slots)
         errors.append(probe.log_errors(paged, pages, key, value, slots))
-    knots = np.unique(samples.positions[::BLOCKS]).astype(np.float64)
+    knots = np.unique(samples.positions).astype(np.float64)
     formats = (spec.key.name, spec.value.name)
     return ErrorRange.fit(formats, knots, samples.positions.astype(np.float64), np.stack(errors))

@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 
 from kvant.formats import TILE
 from kvant.recipes.observe import Observer
-from kvant.recipes.plan import SINKS, Span
+from kvant.recipes.plan import Span
 from kvant.recipes.whole import write
 
-VERSION = "samples-v1"
-PIECE = 128
+VERSION = "samples-v2"
+PIECE = 96
 """Tokens of one of the short texts that are read."""
-PIECES = 24
+PIECES = 60
 KNOTS = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)
 """Where pieces begin, as shares of the positions: each place has several, from all over the texts."""
-BLOCKS = 2
-"""Blocks of `TILE` tokens that are kept of a piece."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Blocks of `TILE` tokens that begin at `positions` (blocks,).
+    """The last `TILE` tokens of each piece, a block, which begin at `positions` (blocks,).
 
     By layer with a cache of its own: (2, blocks * TILE, KV heads, D), keys after rotary embedding and values.
     """
@@ -57,21 +55,15 @@ def read(observer: Observer, spans: Sequence[Span], step: Callable[[int], None])
     kept: dict[int, list[Any]] = {}
 
     def keep(layer: int, key: Any, value: Any) -> None:
-        tokens = (_first(key.shape[1])[:, None] + np.arange(TILE)).reshape(-1)
-        both = [side[:, tokens].transpose(0, 1).float().cpu().numpy() for side in (key, value)]
+        both = [side[:, -TILE:].transpose(0, 1).float().cpu().numpy() for side in (key, value)]
         kept.setdefault(layer, []).append(np.stack(both))
 
     with observer.showing(keep):
         for span in spans:
             observer.read(span, step)
-    positions = np.concatenate([span.first + _first(len(span.tokens)) for span in spans])
+    positions = np.array([span.first + len(span.tokens) - TILE for span in spans])
     layers = {n: np.concatenate(blocks, 1).astype(np.float16, order="C") for n, blocks in kept.items()}
     return Samples(positions, layers)
-
-
-def _first(tokens: int) -> NDArray[np.int64]:
-    """The first tokens of the blocks of a piece."""
-    return np.linspace(SINKS, tokens - TILE, BLOCKS).astype(np.int64)
 
 
 def save(path: Path, samples: Samples, identity: str) -> None:

@@ -23,6 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_say_everything_that_was_promised(kvant_command, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra kvant[plot]")
     out, plot, text = tmp_path / "f.json", tmp_path / "f.svg", tmp_path / "mine.txt"
     text.write_text("The quick brown fox jumps over the lazy dog. " * 10)
     result = kvant_command(

@@ -57,6 +57,7 @@ def _recipe(folder: Path, digest: str) -> Path:
 
 
 def test_a_recipe_that_spends_bits_by_layer(kvant_command, words, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra kvant[plot]")
     out, plot = tmp_path / "t.json", tmp_path / "t.svg"
     result = kvant_command(*words, "--bits", "3", "--json", str(out), "--plot", str(plot))
     assert result.status == 0, result.err

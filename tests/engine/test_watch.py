@@ -91,7 +91,7 @@ def test_an_alarm_begins_when_keys_change(
         assert loud["alarm"]
         assert loud["drift"]["key"] > 2
         assert loud["drift"]["value"] < 1.2
-        (line,) = [one for one in caplog.messages if one.startswith("kvant: errors of the KV cache left")]
+        (line,) = {one for one in caplog.messages if one.startswith("kvant: errors of the KV cache left")}
         assert "most in the keys of layer" in line
         assert "`kvant calibrate " in line
 

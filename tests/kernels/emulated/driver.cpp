@@ -95,7 +95,8 @@ void encode() {
                                   key.data(),    value.data(), n.at(2),
                                   n.at(3),       static_cast<kvant::Type>(n.at(4)),
                                   slots.data(),  static_cast<std::int64_t>(slots.size()),
-                                  or_null(key_signs), or_null(value_signs)};
+                                  or_null(key_signs), or_null(value_signs),
+                                  nullptr, nullptr, nullptr, nullptr, {}, nullptr};
   kvant::run_encode(kvant::kernels_of(isa), call, n.at(0));
   result(pages);
 }
@@ -129,6 +130,7 @@ void attend() {
                                   or_null(sinks),
                                   or_null(key_signs),
                                   or_null(value_signs),
+                                  nullptr, nullptr, nullptr, {}, 0, nullptr, 0, nullptr, nullptr, nullptr, 0,
                                   n.at(9) != 0};
   std::vector<std::uint8_t> workspace(n.at(8), 0xFF);
   kvant::run_attend(kvant::kernels_of(isa), call, n.at(0), starts.data(), lengths.data(),

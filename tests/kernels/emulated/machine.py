@@ -109,8 +109,9 @@ class Machine:
     def encode(
         self, isa: str, layout: Layout, pages: int, num_blocks: int, page_stride: int, key: int, value: int,
         key_stride: int, value_stride: int, dtype: int, slots: int, num_tokens: int, key_signs: int,
-        value_signs: int,
+        value_signs: int, *transforms: int,
     ) -> None:  # fmt: skip
+        assert not any(transforms), "the driver is sent neither calibrated transforms nor 16-bit tiles"
         row, size = layout.heads * layout.head_dim, 2 if dtype else 4
         vectors = [
             _read(at, ((num_tokens - 1) * stride + row) * size if num_tokens else 0)
@@ -128,8 +129,9 @@ class Machine:
         query_stride: int, out: int, out_stride: int, dtype: int, block_table: int, block_table_stride: int,
         query_start: int, seq_lens: int, num_seqs: int, num_q_heads: int, scale: float, window: int,
         softcap: float, sinks: int, key_signs: int, value_signs: int, workspace: int, workspace_bytes: int,
-        precise: bool = False,
+        precise: bool = False, *transforms: int,
     ) -> None:  # fmt: skip
+        assert not any(transforms), "the driver is sent neither calibrated transforms nor 16-bit tiles"
         starts = _read(query_start, 4 * (num_seqs + 1))
         tokens, size = int.from_bytes(starts[-4:], "little"), 2 if dtype else 4
         row, signs = num_q_heads * layout.head_dim, 4 * layout.heads * layout.head_dim

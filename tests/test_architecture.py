@@ -17,6 +17,7 @@ ROOT = Path(kvant.__file__).parent
 
 RINGS = (
     "errors",
+    "whole",
     "transforms",
     "formats",
     "cache",
@@ -35,7 +36,7 @@ RINGS = (
 """From the inside out: a module imports its own ring and those before it. `config` builds cache specs, so
 it stands outside `cache`; nothing inside knows that there is a configuration file."""
 
-CORE = ("errors", "transforms", "formats", "cache", "kernels", "config", "telemetry")
+CORE = ("errors", "whole", "transforms", "formats", "cache", "kernels", "config", "telemetry")
 """Rings that run without any framework."""
 
 FRAMEWORKS = ("torch", "vllm", "transformers")

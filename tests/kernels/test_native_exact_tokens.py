@@ -37,8 +37,8 @@ def stored_in_16_bits(
     key: NDArray[np.float32], value: NDArray[np.float32], pair: Pair, signs: NDArray[np.float32]
 ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
     """One sequence's vectors as its 16-bit tiles hold them."""
-    key = pair[0].keys(key) if pair[0] else rotate(key, signs)  # type: ignore[assignment]
-    value = pair[1].values(value) if pair[1] else rotate(value, signs)  # type: ignore[assignment]
+    key = pair[0].stored(key) if pair[0] else rotate(key, signs)  # type: ignore[assignment]
+    value = pair[1].stored(value) if pair[1] else rotate(value, signs)  # type: ignore[assignment]
     return [from_bf16(to_bf16(key.astype(np.float32)))], [from_bf16(to_bf16(value.astype(np.float32)))]
 
 

@@ -35,7 +35,7 @@ def made(kind: Any, keys: Any, queries: Any) -> KeyTransform:
 def test_scores_are_those_of_the_centred_keys(kind: Any, sides: tuple[Any, Any]) -> None:
     keys, queries = sides
     one = made(kind, keys, queries)
-    stored = one.keys(keys[:, None])[:, 0]
+    stored = one.stored(keys[:, None])[:, 0]
     asked = one.queries(queries[:, None])[:, 0]
     expected = queries[:50] @ (keys - one.mean[0]).T
     np.testing.assert_allclose(asked[:50] @ stored.T, expected, atol=2e-3 * np.abs(expected).max())
@@ -44,7 +44,7 @@ def test_scores_are_those_of_the_centred_keys(kind: Any, sides: tuple[Any, Any])
 def test_gm_makes_keys_vary_where_queries_ask(sides: tuple[Any, Any]) -> None:
     keys, queries = sides
     one = made(gm, keys, queries)
-    stored = one.keys(keys[:, None])[:, 0]
+    stored = one.stored(keys[:, None])[:, 0]
     asked = one.queries(queries[:, None])[:, 0]
     varies, asks = np.cov(stored.T), asked.T @ asked / len(asked)
     assert np.linalg.norm(varies - asks) < 0.1 * np.linalg.norm(varies)
@@ -62,7 +62,7 @@ def test_the_noise_of_a_quantiser_costs_scores_less(kind: Any, sides: tuple[Any,
         return float(np.mean(np.einsum("td,td->t", asked, 0.1 * size * noise) ** 2))
 
     plain = error(keys, queries)
-    assert error(one.keys(keys[:, None])[:, 0], one.queries(queries[:, None])[:, 0]) < 0.5 * plain
+    assert error(one.stored(keys[:, None])[:, 0], one.queries(queries[:, None])[:, 0]) < 0.5 * plain
 
 
 @pytest.mark.parametrize("kind", [gm, diag])

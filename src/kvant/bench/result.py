@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kvant import whole
 from kvant.errors import ConfigError
 
 STDOUT = Path("-")
@@ -21,16 +21,9 @@ def write(file: Path, result: Mapping[str, Any]) -> None:
     if file == STDOUT:
         sys.stdout.write(text)
         return
-    temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(file)
+        whole.write(file, text.encode())
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise ConfigError(f"cannot write --json {file}: {error.strerror}; name a file that can") from error
 
 

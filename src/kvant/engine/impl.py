@@ -190,7 +190,9 @@ class KvantImpl(AttentionImpl[KvantMetadata]):
         start = perf_counter_ns()
         count = slot_mapping.shape[0]
         step = get_forward_context().attn_metadata
-        own = step[layer.layer_name] if isinstance(step, dict) else None
+        if isinstance(step, list):
+            raise EngineError("a Kvant cache does not serve steps in micro-batches (dual batch overlap)")
+        own = step[layer.layer_name] if step else None  # None while vLLM warms up
         exact = own.exact if own else None
         self.paged.encode(kv_cache, key[:count], value[:count], slot_mapping, exact)
         if own and self.watch and self.watch.wants(self.owner, own.num_actual_tokens):

@@ -51,8 +51,8 @@ def encode(
     value_transform: ValueTransform | None = None,
 ) -> None:
     """Write keys and values (tokens, KV heads, D) into pages (blocks, page_bytes) at `slots` (-1 = skip)."""
-    key = key if key_transform is None else key_transform.keys(key.astype(np.float32))
-    value = value if value_transform is None else value_transform.values(value.astype(np.float32))
+    key = key if key_transform is None else key_transform.stored(key.astype(np.float32))
+    value = value if value_transform is None else value_transform.stored(value.astype(np.float32))
     for side, vectors, signs in (("key", key, key_signs), ("value", value, value_signs)):
         stored = vectors if signs is None else rotate(vectors.astype(np.float32), signs)
         for token, slot in enumerate(slots):

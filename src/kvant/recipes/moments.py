@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvant.errors import CalibrationError
-from kvant.recipes.whole import write
 from kvant.transforms.calibrated import Calibration, KeyTransform, ValueTransform, diag, gm, spread
 from kvant.transforms.rotation import Rotation
+from kvant.whole import write
 
 VERSION = "moments-v2"
 KINDS = {"gm": gm, "diag": diag}

@@ -79,9 +79,10 @@ class Observer:
             )
         if options.get("s_aux") is not None:
             raise CalibrationError(f"layer {number} has attention sinks of its own (s_aux)")
-        if self._keep is not None and shared is None:
+        if self._keep is None:
+            self._add(owner, query, key, value, mask, options)
+        elif shared is None:
             self._keep(number, key[0], value[0])
-        self._add(owner, query, key, value, mask, options)
         if options.get("softcap"):
             return _capped(query, key, value, mask, options), None
         from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -6,8 +6,8 @@ import datetime
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kvant import __version__
-from kvant.recipes import preset, whole
+from kvant import __version__, whole
+from kvant.recipes import preset
 from kvant.recipes.card import card
 from kvant.recipes.recipe import CARD, TRANSFORMS, Cache, Calibrated, Facts, Model, Provenance, load, save
 from kvant.transforms.calibrated import Calibration, file_digest

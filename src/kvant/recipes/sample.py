@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kvant.formats import TILE
 from kvant.recipes.observe import Observer
 from kvant.recipes.plan import Span
-from kvant.recipes.whole import write
+from kvant.whole import write
 
 VERSION = "samples-v2"
 PIECE = 96

@@ -7,12 +7,12 @@ can read it can read prompts, so it is made for its owner alone.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random, SystemRandom
 
+from kvant import whole
 from kvant.errors import CalibrationError
 
 VERSION = "traffic-v1"
@@ -44,14 +44,7 @@ class Reservoir:
     def save(self, path: Path) -> None:
         """Replace the file, whole or not at all, readable by its owner alone."""
         lines = [{"version": VERSION, "model": self.model}, *self.prompts]
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.unlink(missing_ok=True)
-        try:
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        whole.write(path, "".join(json.dumps(line) + "\n" for line in lines).encode(), mode=0o600)
 
 
 def tokens(path: Path, model: str) -> list[int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kvant import whole
 from kvant.errors import CalibrationError
 from kvant.transforms.rotation import rotate
 
@@ -34,7 +34,7 @@ QUERY_FLOOR = 0.01
 PRODUCT_FLOOR = 1e-4
 DIAGONAL_FLOOR = 0.05
 VALUE_FLOOR = 0.3
-"""High, because values of other texts lie elsewhere: measured best on held-out text, of 1e-4 to 0.3."""
+"""High, because values of other texts lie elsewhere."""
 
 Matrix = NDArray[np.float64]
 
@@ -70,11 +70,28 @@ def _floored(matrix: Matrix, share: float) -> Matrix:
 
 
 @dataclass(frozen=True)
-class KeyTransform:
-    """The transforms of some KV heads of one layer: mean (H, D), matrix and query (H, D, D), float32."""
+class Transform:
+    """Of some KV heads of one layer: mean (H, D) and matrix (H, D, D), float32."""
 
     mean: NDArray[np.float32]
     matrix: NDArray[np.float32]
+
+    def stored(self, x: NDArray[np.floating]) -> NDArray[np.floating]:
+        """(tokens, H, D) to (tokens, H, D)."""
+        found: NDArray[np.floating] = np.einsum("thd,hde->the", x - self.mean, self.matrix.astype(x.dtype))
+        return found
+
+    def _by_group(self, x: NDArray[np.floating], matrix: NDArray[np.float32]) -> NDArray[np.floating]:
+        """(tokens, query heads, D), heads of a group together, to (tokens, H, group, D)."""
+        heads, dim = self.mean.shape
+        found: NDArray[np.floating] = np.einsum(
+            "thgd,hde->thge", x.reshape(len(x), heads, -1, dim), matrix.astype(x.dtype)
+        )
+        return found
+
+
+class KeyTransform(Transform):
+    """Of keys, and of the queries that read them."""
 
     @cached_property
     def query(self) -> NDArray[np.float32]:
@@ -82,49 +99,25 @@ class KeyTransform:
         inverse = np.linalg.inv(self.matrix.astype(np.float64))
         return np.ascontiguousarray(inverse.transpose(0, 2, 1), np.float32)
 
-    def keys(self, key: NDArray[np.floating]) -> NDArray[np.floating]:
-        """(tokens, H, D) to (tokens, H, D), as stored."""
-        stored: NDArray[np.floating] = np.einsum(
-            "thd,hde->the", key - self.mean, self.matrix.astype(key.dtype)
-        )
-        return stored
-
     def queries(self, query: NDArray[np.floating]) -> NDArray[np.floating]:
-        """(tokens, query heads, D), heads of a group together, to the space of the stored keys."""
-        heads, dim = self.mean.shape
-        grouped = query.reshape(len(query), heads, -1, dim)
-        turned: NDArray[np.floating] = np.einsum("thgd,hde->thge", grouped, self.query.astype(query.dtype))
-        return turned.reshape(query.shape)
+        """(tokens, query heads, D) to the space of the stored keys."""
+        return self._by_group(query, self.query).reshape(query.shape)
 
 
-@dataclass(frozen=True)
-class ValueTransform:
-    """The same of values: mean (H, D), matrix and output (H, D, D)."""
-
-    mean: NDArray[np.float32]
-    matrix: NDArray[np.float32]
+class ValueTransform(Transform):
+    """Of values, and of the outputs that are sums of them."""
 
     @cached_property
     def output(self) -> NDArray[np.float32]:
         """M^(-1)."""
         return np.ascontiguousarray(np.linalg.inv(self.matrix.astype(np.float64)), np.float32)
 
-    def values(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
-        """(tokens, H, D) to (tokens, H, D), as stored."""
-        stored: NDArray[np.floating] = np.einsum(
-            "thd,hde->the", value - self.mean, self.matrix.astype(value.dtype)
-        )
-        return stored
-
     def outputs(self, out: NDArray[np.floating]) -> NDArray[np.floating]:
         """Weighted sums of stored values (tokens, query heads, D) to those of the model's values."""
-        heads, dim = self.mean.shape
-        grouped = out.reshape(len(out), heads, -1, dim)
-        turned: NDArray[np.floating] = np.einsum("thgd,hde->thge", grouped, self.output.astype(out.dtype))
-        return (turned + self.mean[:, None].astype(out.dtype)).reshape(out.shape)
+        return (self._by_group(out, self.output) + self.mean[:, None].astype(out.dtype)).reshape(out.shape)
 
 
-T = TypeVar("T", "KeyTransform", "ValueTransform")
+T = TypeVar("T", bound=Transform)
 
 
 @dataclass(frozen=True)
@@ -176,16 +169,7 @@ class Calibration:
         # One entry: safetensors writes several in an order that changes from run to run, and the file's
         # digest is pinned.
         facts = json.dumps({**self.facts, "version": CALIBRATION_VERSION}, sort_keys=True)
-        raw = save(tensors, {METADATA: facts})
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with temporary.open("wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        whole.write(path, save(tensors, {METADATA: facts}))
 
     @classmethod
     def load(cls, path: Path) -> Calibration:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from kvant.cache.layout import PageLayout
 from kvant.cache.spec import CacheSpec
-from kvant.errors import CalibrationError
 from kvant.formats import TILE, Format
 from kvant.formats.bf16 import BF16
 from kvant.kernels import PagedAttention
+from kvant.kernels.layer import calibration_of
 from kvant.quality import bits
 from kvant.quality.simulated.scheme import Keep, Layer, Scheme, Shape, Store, Transform, sixteen
 from kvant.transforms import Calibration, Rotation
-from kvant.transforms.calibrated import file_digest
 from kvant.transforms.rotation import rotate
 
 
 def scheme_of(spec: CacheSpec, shape: Shape, name: str = "") -> Scheme:
     """What the engine does with this spec on a model of this shape."""
-    calibration = _calibration(spec)
+    calibration = calibration_of(spec.calibration, spec.calibration_digest)
 
     @cache
     def layer(number: int) -> Layer:
@@ -93,12 +91,3 @@ def rotation(seed: int, shape: Shape, layer: int, side: str) -> torch.Tensor:
     signs = Rotation(seed, shape.head_dim).table(layer, range(shape.kv_heads), side)  # type: ignore[arg-type]
     eye = np.eye(shape.head_dim, dtype=np.float32)
     return torch.from_numpy(np.stack([rotate(eye, one) for one in signs]))
-
-
-def _calibration(spec: CacheSpec) -> Calibration | None:
-    if not spec.calibration:
-        return None
-    path = Path(spec.calibration)
-    if file_digest(path) != spec.calibration_digest:
-        raise CalibrationError(f"{path}: is not the file that this spec names: its digest differs")
-    return Calibration.load(path)

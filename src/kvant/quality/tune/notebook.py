@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from kvant import whole
 from kvant.quality.tune.measure import Part
-from kvant.recipes import place, whole
+from kvant.recipes import place
 
 
 class Notebook:

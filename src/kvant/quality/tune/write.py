@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 import shutil
 
-from kvant import __version__
+from kvant import __version__, whole
 from kvant.quality.tune.request import Request
 from kvant.quality.tune.tune import Outcome
-from kvant.recipes import whole
 from kvant.recipes.card import card
 from kvant.recipes.recipe import CARD, Cache, Formats, Provenance, load, save
 

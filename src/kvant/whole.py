@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write(path: Path, raw: bytes) -> None:
+def write(path: Path, raw: bytes, mode: int = 0o644) -> None:
     """Replace a file, on disk before it has its name."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
 
 
 @contextmanager

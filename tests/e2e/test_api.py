@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.fixtures import ROOM
 from tests.e2e.server import MODEL, Server
+from tests.e2e.ties import part_only_at_a_tie
 
 QUESTION = [{"role": "user", "content": "Name three colours of the rainbow."}]
 STORY = "Once upon a time, in a small village by the sea, there lived"
@@ -105,22 +106,25 @@ def test_the_prompt_cache_serves_a_repeated_prompt_and_says_so(server: Server) -
         "prompt": "The tide comes in and goes out again. " * 30,
         "temperature": 0,
         "max_tokens": 16,
+        "logprobs": 5,
+        "extra_body": {"ignore_eos": True},
     }
     client = server.client()
     cold, warm = client.completions.create(**asked), client.completions.create(**asked)
     assert warm.usage.prompt_tokens_details.cached_tokens >= 192
-    assert warm.choices[0].text == cold.choices[0].text
+    assert part_only_at_a_tie(cold.choices[0], warm.choices[0])
 
 
 def test_requests_of_different_lengths_in_one_batch_answer_as_alone(server: Server) -> None:
     client = server.client(timeout=300)
     prompts = ["A cat", "The history of bread begins " * 20, "1 2 3 4 5 6 7 8 9 10", STORY]
-    asked = {"model": MODEL, "temperature": 0, "max_tokens": 8}
-    alone = [client.completions.create(prompt=prompt, **asked).choices[0].text for prompt in prompts]
+    exactly = {"ignore_eos": True}
+    asked = {"model": MODEL, "temperature": 0, "max_tokens": 8, "logprobs": 5, "extra_body": exactly}
+    alone = [client.completions.create(prompt=prompt, **asked).choices[0] for prompt in prompts]
     together = client.completions.create(prompt=prompts, **asked).choices
-    same = sum(one.text == other for one, other in zip(together, alone, strict=True))
-    # Batching changes the order of sums; a near tie may fall the other way, but not in most of them.
-    assert same >= 3
+    assert [
+        one.text for one, other in zip(alone, together, strict=True) if not part_only_at_a_tie(one, other)
+    ] == []
 
 
 @pytest.mark.parametrize("extra", [1, 300])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from kvant.bench.serve import sides
+from kvant.bench.serve import run, sides
 from kvant.bench.serve.cases import Case
-from kvant.bench.serve.run import prompts
 from kvant.bench.serve.sides import Setup
 from kvant.config import load
 from kvant.config.scalars import resolve
 from kvant.engine.arguments import command_line, options
 from kvant.errors import ConfigError
+from kvant.recipes import preset as presets
 
 SETUP = Setup(Path("/models/some"), 3, 7600, 16, "0-1")
 
@@ -21,7 +22,6 @@ SETUP = Setup(Path("/models/some"), 3, 7600, 16, "0-1")
 @pytest.mark.parametrize(
     "fmt",
     [
-        "int8",
         "int4",
         "int8-asym",
         "int4-asym",
@@ -44,9 +44,15 @@ def test_a_format_becomes_settings_of_that_name(fmt):
     assert (cache.key_format, cache.value_format) == (key, value or key)
 
 
+@pytest.mark.parametrize("preset", presets.names())
+def test_a_preset_stays_one(preset):
+    fields = {f"kv_cache.{name}": value for name, value in sides.cache_fields(preset).items()}
+    assert load(None, fields).kv_cache.preset == preset
+
+
 @pytest.mark.parametrize("fmt", ["int5", "", "int4/int5", "fp8"])
 def test_an_unknown_format_is_refused(fmt):
-    with pytest.raises(ConfigError, match=f"--formats: '{fmt}' is no format"):
+    with pytest.raises(ConfigError, match=f"--formats: '{fmt}' is no format and no preset"):
         sides.cache_fields(fmt)
 
 
@@ -83,9 +89,19 @@ def test_what_kvant_serve_is_told_becomes_the_same_options():
     assert "TORCH_COMPILE_DISABLE" not in ours.env
 
 
+def test_a_result_file_names_no_folder_of_its_user():
+    assert [
+        run.shown(word) for word in (sys.executable, f"--model={Path.home()}/models/some", "--port=1")
+    ] == [
+        "python3",
+        "--model=~/models/some",
+        "--port=1",
+    ]
+
+
 def test_prompts_share_nothing():
     case = Case(context=50, streams=4, output=8)
-    first, second = prompts(case, 512, 1), prompts(case, 512, 2)
+    first, second = run.prompts(case, 512, 1), run.prompts(case, 512, 2)
     assert [len(p) for p in first] == [50] * 4
     assert len({tuple(p[:8]) for p in first + second}) == 8
-    assert first == prompts(case, 512, 1), "both sides get the same"
+    assert first == run.prompts(case, 512, 1), "both sides get the same"

@@ -15,7 +15,8 @@ def serve(
         str, typer.Option(metavar="NAME", help="Packaged model or model folder.")
     ] = "smollm2-135m-instruct",
     formats: Annotated[
-        str, typer.Option(help="Kvant's formats, one server each: codebook4,int8 or KEY/VALUE.")
+        str,
+        typer.Option(help="Kvant's formats or presets, one server each: codebook4,lossless or KEY/VALUE."),
     ] = "codebook4",
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write every row as JSON, - for stdout.")

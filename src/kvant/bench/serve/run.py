@@ -7,6 +7,7 @@ alike: judge ratios, not times.
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -84,13 +85,18 @@ def settings(plan: Plan, groups: Sequence[Group]) -> dict[str, Any]:
                 "cases": [str(case) for case in group.cases],
                 "memory": group.memory,
                 "started": {
-                    side.name: {"command": side.command, "env": side.env}
+                    side.name: {"command": [shown(word) for word in side.command], "env": side.env}
                     for side in plan.sides(group, range(8000, 8001 + len(plan.formats)))
                 },
             }
             for group in groups
         ],
     }
+
+
+def shown(word: str) -> str:
+    """A word of a command as a result file shows it: without the paths of this machine's user."""
+    return "python3" if word == sys.executable else word.replace(str(Path.home()), "~")
 
 
 def rows(plan: Plan, groups: Sequence[Group], say: Say) -> Iterator[dict[str, Any]]:

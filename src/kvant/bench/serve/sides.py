@@ -17,6 +17,7 @@ from kvant.config.kv_cache import KVCache
 from kvant.engine import environment
 from kvant.engine.arguments import command_line
 from kvant.errors import ConfigError, KvantError
+from kvant.recipes import preset as presets
 
 STOCK = "vllm_bf16"
 SERVED = "bench"
@@ -77,7 +78,7 @@ def stock(setup: Setup, port: int) -> Side:
 
 
 def kvant(setup: Setup, fmt: str, port: int) -> Side:
-    """`kvant serve` with keys and values in `fmt`: one format, or KEY/VALUE."""
+    """`kvant serve` with keys and values in `fmt`: a preset, one format, or KEY/VALUE."""
     fields = _fields(setup, fmt, port)
     settings = load(None, fields)
     words = [f"--set={name}={json.dumps(value)}" for name, value in fields.items()]
@@ -86,10 +87,13 @@ def kvant(setup: Setup, fmt: str, port: int) -> Side:
 
 
 def cache_fields(fmt: str) -> dict[str, Any]:
-    """The fields of `kv_cache` whose formats have this name: the inverse of `KVCache`, found by trying.
+    """The fields of `kv_cache` that have this name: a preset, or formats.
 
-    `ConfigError` for a name that no combination of fields has.
+    Formats are the inverse of `KVCache`, found by trying; `ConfigError` for a name that nothing has. int8 is
+    both: one format on both sides, and the preset that says so.
     """
+    if fmt in presets.names():
+        return {"preset": fmt}
     key, _, value = fmt.partition("/")
     wanted = (key, value or key.removesuffix("+jl"))
     bits = (8, 4, 3, 2, 16)
@@ -111,7 +115,8 @@ def cache_fields(fmt: str) -> dict[str, Any]:
                 load(None, {f"kv_cache.{name}": value for name, value in changed.items()})
                 return changed
     raise ConfigError(
-        f"--formats: {fmt!r} is no format of `kvant serve`; int8, codebook4 or int8/codebook4 are"
+        f"--formats: {fmt!r} is no format and no preset of `kvant serve`; codebook4, int8/codebook4 or "
+        f"{', '.join(presets.names())} are"
     )
 
 

@@ -39,14 +39,14 @@ def small(kv: str = "int8", **sections: dict[str, Any]) -> dict[str, dict[str, A
 
 @pytest.fixture(scope="session")
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Start:
-    """`start(label, settings)`: the ready server of this label, started once for the whole run."""
+    """`start(label, settings, env)`: the ready server of this label, started once for the whole run."""
 
-    def server(label: str, settings: dict[str, dict[str, Any]]) -> Server:
+    def server(label: str, settings: dict[str, dict[str, Any]], env: dict[str, str] | None = None) -> Server:
         if label not in _running:
             stack = ExitStack()
             request.config.add_cleanup(stack.close)
             folder: Path = tmp_path_factory.mktemp(label)
-            _running[label] = stack.enter_context(serving(folder, settings))
+            _running[label] = stack.enter_context(serving(folder, settings, env=env))
             _running[label].wait()
         return _running[label]
 
@@ -62,7 +62,10 @@ def server(start: Start) -> Server:
 
 @pytest.fixture(scope="session")
 def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """A server with an API key, a metrics port, two requests at a time and a short timeout."""
+    """A server with an API key, a metrics port, two requests at a time and a short timeout.
+
+    Its environment asks vLLM to load no plugins; ours has to be there all the same (H5-36).
+    """
     from tests.e2e.server import free_port
 
     keys = tmp_path_factory.mktemp("keys") / "keys"
@@ -75,6 +78,7 @@ def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Server:
             security={"api_key_file": str(keys)},
             monitoring={"metrics_port": free_port(), "log_level": "debug"},
         ),
+        env={"VLLM_PLUGINS": ""},
     )
 
 

@@ -79,7 +79,7 @@ def test_h5_48_no_character_is_cut_in_half(server: Server) -> None:
 def test_h5_48_bytes_that_are_no_characters_cost_linear_time(server: Server) -> None:
     # vLLM keeps back what is not yet a character: of bytes that never become one, nothing is sent.
     byte = first_byte(server, "\U0001f9ff")
-    asked = {"model": MODEL, "prompt": STORY, "temperature": 0, "max_tokens": 500}
+    asked = {"model": MODEL, "prompt": STORY, "temperature": 0, "max_tokens": 240}
     extra = {"ignore_eos": True, "allowed_token_ids": [byte]}
     client = server.client()
     pieces, times = [], []
@@ -89,7 +89,7 @@ def test_h5_48_bytes_that_are_no_characters_cost_linear_time(server: Server) -> 
         pieces += [choice.text for choice in chunk.choices]
         times.append(time.monotonic())
     assert chunk.usage is not None
-    assert chunk.usage.completion_tokens == 500
+    assert chunk.usage.completion_tokens == 240
     assert not any(piece.replace("\ufffd", "") for piece in pieces)
     # A detokeniser that starts again at the last whole character is many times slower at the end.
     quarter = len(times) // 4

@@ -171,6 +171,7 @@ struct Stretch {
 
   // False if there is none.
   bool narrow(int rows) {
+    if (reach.to[rows - 1] <= start || reach.from[0] >= start + kStretch) return false;  // most, of 16-bit tiles
     first = 0, last = rows;
     active_rows(reach, start, kStretch, first, last);
     if (first == last) return false;

@@ -130,9 +130,11 @@ KVANT_INLINE Worth weigh_whole(const Scores& scores, const Numbers& numbers, flo
 template <bool minimum, class Scores>
 KVANT_INLINE Worth weigh_part(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
                               float* state, std::uint8_t* terms) {
+  const int first = from / 16, last = (to + 15) / 16;
   F16 x[kVectors], peak = splat(kNothing);
-  U16 largest = splat_u32(0);
-  for (int i = 0; i < kVectors; ++i) {
+  U16 largest = splat_u32(0), w[kVectors];
+  for (int i = 0; i < kVectors; ++i) w[i] = splat_u32(0);
+  for (int i = first; i < last; ++i) {
     const Mask read = within(16 * i, from, to);
     x[i] = scores(16 * i) * splat(scores.scale());
     if (softcap > 0) x[i] = capped(x[i], softcap);
@@ -143,8 +145,7 @@ KVANT_INLINE Worth weigh_part(const Scores& scores, int from, int to, float soft
   const float top = max_lanes(peak), value_top = max_bits_of(largest);
   const F16 units = splat(units_over(value_top));
   F16 sum = splat(0), offset = splat(0);
-  U16 w[kVectors];
-  for (int i = 0; i < kVectors; ++i) {
+  for (int i = first; i < last; ++i) {
     const Mask read = within(16 * i, from, to);
     const F16 e = exp2(x[i] - splat(top));
     sum = sum + e;

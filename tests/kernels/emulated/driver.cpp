@@ -82,6 +82,24 @@ kvant::Layout layout() {
   return kvant::make_layout(key, value, n.at(0), n.at(1), n.at(2), n.at(3), n.at(4), n.at(5), n.at(6));
 }
 
+// Tiles in 16 bits, where the other end has any.
+struct Tiles {
+  std::vector<kvant::Layout> layout;
+  std::vector<std::uint8_t> kept, staged;
+
+  Tiles() {
+    if (number<std::int64_t>()) layout.push_back(::layout());
+    kept = array<std::uint8_t>();
+    staged = array<std::uint8_t>();
+  }
+  kvant::ExactPages pages() {
+    if (layout.empty()) return {};
+    const auto size = layout[0].page_bytes;
+    return {layout.data(), kept.data(), staged.data(), static_cast<std::int64_t>(kept.size()) / size,
+            static_cast<std::int64_t>(staged.size()) / size};
+  }
+};
+
 // Arguments are read to the last before anything can be refused.
 void encode() {
   const std::string isa = text();
@@ -91,14 +109,22 @@ void encode() {
   auto key = array<std::uint8_t>(), value = array<std::uint8_t>();
   auto slots = array<std::int64_t>();
   auto key_signs = array<float>(), value_signs = array<float>();
+  auto key_mean = array<float>(), key_matrix = array<float>();
+  auto value_mean = array<float>(), value_matrix = array<float>();
+  Tiles tiles;
+  const auto exact_pages = array<std::int32_t>();
   const kvant::EncodeCall call = {&pages_layout, pages.data(), n.at(1),
                                   key.data(),    value.data(), n.at(2),
                                   n.at(3),       static_cast<kvant::Type>(n.at(4)),
                                   slots.data(),  static_cast<std::int64_t>(slots.size()),
                                   or_null(key_signs), or_null(value_signs),
-                                  nullptr, nullptr, nullptr, nullptr, {}, nullptr};
+                                  or_null(key_mean), or_null(key_matrix),
+                                  or_null(value_mean), or_null(value_matrix),
+                                  tiles.pages(), exact_pages.data()};
   kvant::run_encode(kvant::kernels_of(isa), call, n.at(0));
   result(pages);
+  result(tiles.kept);
+  result(tiles.staged);
 }
 
 void attend() {
@@ -111,6 +137,10 @@ void attend() {
   auto out = array<std::uint8_t>();
   const auto table = array<std::int32_t>(), starts = array<std::int32_t>(), lengths = array<std::int32_t>();
   auto sinks = array<float>(), key_signs = array<float>(), value_signs = array<float>();
+  auto key_query = array<float>(), value_mean = array<float>(), value_output = array<float>();
+  Tiles tiles;
+  const auto exact_tiles = array<std::int32_t>(), first = array<std::int32_t>(), from = array<std::int32_t>();
+  const auto leading = array<std::int32_t>();
   const int heads = static_cast<int>(n.at(6));
   const kvant::AttendCall call = {&pages_layout,
                                   pages.data(),
@@ -130,7 +160,17 @@ void attend() {
                                   or_null(sinks),
                                   or_null(key_signs),
                                   or_null(value_signs),
-                                  nullptr, nullptr, nullptr, {}, 0, nullptr, 0, nullptr, nullptr, nullptr, 0,
+                                  or_null(key_query),
+                                  or_null(value_mean),
+                                  or_null(value_output),
+                                  tiles.pages(),
+                                  static_cast<int>(n.at(10)),
+                                  exact_tiles.data(),
+                                  n.at(11),
+                                  first.data(),
+                                  from.data(),
+                                  leading.data(),
+                                  static_cast<int>(n.at(12)),
                                   n.at(9) != 0};
   std::vector<std::uint8_t> workspace(n.at(8), 0xFF);
   kvant::run_attend(kvant::kernels_of(isa), call, n.at(0), starts.data(), lengths.data(),

@@ -73,17 +73,20 @@ class Machine:
 
     def _ask(self, operation: str, *arguments: bytes) -> bytes:
         """The one result of an operation; `ValueError` if it refuses."""
+        (result,) = self._ask_all(operation, *arguments)
+        return result
+
+    def _ask_all(self, operation: str, *arguments: bytes) -> list[bytes]:
         process = self._process
         assert process.stdin
         assert process.stdout
         process.stdin.write(b"".join(map(_sized, (operation.encode(), *arguments))))
         process.stdin.flush()
         (size,) = struct.unpack("<q", process.stdout.read(8) or self._died(operation))
-        answer = process.stdout.read(size)
-        (refusal,) = struct.unpack_from("<q", answer)
+        refusal, *results = _pieces(process.stdout.read(size))
         if refusal:
-            raise ValueError(answer[8 : 8 + refusal].decode())
-        return answer[16:]
+            raise ValueError(refusal.decode())
+        return results
 
     def _died(self, operation: str) -> bytes:
         raise RuntimeError(f"the driver ended with {self._process.wait()} in {operation!r}")
@@ -109,29 +112,37 @@ class Machine:
     def encode(
         self, isa: str, layout: Layout, pages: int, num_blocks: int, page_stride: int, key: int, value: int,
         key_stride: int, value_stride: int, dtype: int, slots: int, num_tokens: int, key_signs: int,
-        value_signs: int, *transforms: int,
+        value_signs: int, key_mean: int, key_matrix: int, value_mean: int, value_matrix: int,
+        exact: Layout | None = None, kept: int = 0, num_kept: int = 0, staged: int = 0, num_staged: int = 0,
+        exact_pages: int = 0,
     ) -> None:  # fmt: skip
-        assert not any(transforms), "the driver is sent neither calibrated transforms nor 16-bit tiles"
         row, size = layout.heads * layout.head_dim, 2 if dtype else 4
+        matrix = 4 * row * layout.head_dim
         vectors = [
             _read(at, ((num_tokens - 1) * stride + row) * size if num_tokens else 0)
             for at, stride in ((key, key_stride), (value, value_stride))
         ]
-        written = self._ask(
+        written = self._ask_all(
             "encode", isa.encode(), layout, _read(pages, num_blocks * page_stride),
             _numbers("i8", num_blocks, page_stride, key_stride, value_stride, dtype), *vectors,
             _read(slots, 8 * num_tokens), _read(key_signs, 4 * row), _read(value_signs, 4 * row),
+            _read(key_mean, 4 * row), _read(key_matrix, matrix), _read(value_mean, 4 * row),
+            _read(value_matrix, matrix), *_tiles(exact, kept, num_kept, staged, num_staged),
+            _read(exact_pages, 4 * num_tokens),
         )  # fmt: skip
-        ctypes.memmove(pages, written, len(written))
+        for at, what in zip((pages, kept, staged), written, strict=True):
+            ctypes.memmove(at, what, len(what))
 
     def attend(
         self, isa: str, layout: Layout, pages: int, num_blocks: int, page_stride: int, query: int,
         query_stride: int, out: int, out_stride: int, dtype: int, block_table: int, block_table_stride: int,
         query_start: int, seq_lens: int, num_seqs: int, num_q_heads: int, scale: float, window: int,
         softcap: float, sinks: int, key_signs: int, value_signs: int, workspace: int, workspace_bytes: int,
-        precise: bool = False, *transforms: int,
+        precise: bool, key_query: int, value_mean: int, value_output: int, exact: Layout | None = None,
+        kept: int = 0, num_kept: int = 0, staged: int = 0, num_staged: int = 0, exact_window: int = 0,
+        exact_tiles: int = 0, exact_stride: int = 0, exact_first: int = 0, exact_from: int = 0,
+        exact_sinks: int = 0, sink_tiles: int = 0,
     ) -> None:  # fmt: skip
-        assert not any(transforms), "the driver is sent neither calibrated transforms nor 16-bit tiles"
         starts = _read(query_start, 4 * (num_seqs + 1))
         tokens, size = int.from_bytes(starts[-4:], "little"), 2 if dtype else 4
         row, signs = num_q_heads * layout.head_dim, 4 * layout.heads * layout.head_dim
@@ -142,10 +153,15 @@ class Machine:
         written = self._ask(
             "attend", isa.encode(), layout, _read(pages, num_blocks * page_stride),
             _numbers("i8", num_blocks, page_stride, query_stride, out_stride, dtype, block_table_stride,
-                     num_q_heads, window, workspace_bytes, precise),
+                     num_q_heads, window, workspace_bytes, precise, exact_window, exact_stride, sink_tiles),
             _numbers("f4", scale, softcap), *rows, _read(block_table, 4 * num_seqs * block_table_stride),
             starts, _read(seq_lens, 4 * num_seqs), _read(sinks, 4 * num_q_heads),
             _read(key_signs, signs), _read(value_signs, signs),
+            _read(key_query, signs * layout.head_dim), _read(value_mean, signs),
+            _read(value_output, signs * layout.head_dim),
+            *_tiles(exact, kept, num_kept, staged, num_staged),
+            _read(exact_tiles, 4 * num_seqs * exact_stride),
+            *(_read(at, 4 * num_seqs) for at in (exact_first, exact_from, exact_sinks)),
         )  # fmt: skip
         ctypes.memmove(out, written, len(written))
 
@@ -168,12 +184,30 @@ class Layout(bytes):
         return self
 
 
+def _tiles(exact: Layout | None, kept: int, num_kept: int, staged: int, num_staged: int) -> tuple[bytes, ...]:
+    """Whether there are 16-bit tiles, their layout, and the memory of those that stay and of the others."""
+    if exact is None:
+        return _numbers("i8", 0), b"", b""
+    page = exact.heads * exact.tile_bytes
+    return _numbers("i8", 1), exact, _read(kept, num_kept * page), _read(staged, num_staged * page)
+
+
 def _numbers(kind: str, *numbers: float) -> bytes:
     return np.array(numbers, f"<{kind}").tobytes()
 
 
 def _read(address: int, size: int) -> bytes:
     return ctypes.string_at(address, size) if address else b""
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    """What was sent in pieces, each after its size."""
+    found = []
+    while data:
+        (size,) = struct.unpack_from("<q", data)
+        found.append(data[8 : 8 + size])
+        data = data[8 + size :]
+    return found
 
 
 def _sized(data: bytes) -> bytes:

@@ -17,6 +17,7 @@ from kvant.kernels.paged import native_layout
 from tests.kernels import test_native_attend as attend
 from tests.kernels import test_native_encode as encode
 from tests.kernels import test_native_exact as exact
+from tests.kernels import test_native_exact_tokens as tokens
 from tests.kernels.emulated.machine import Machine, build, missing
 from tests.kernels.native import FORMATS, HEAD_DIMS, partner
 
@@ -166,6 +167,16 @@ def test_a_row_depends_on_nothing_but_itself(isa: str, pair: str, rng: np.random
     exact.test_verifying_four_tokens_equals_four_decodes(isa, key, value, 1000, 0, rng)
     exact.test_chunks_equal_one_shot(isa, key, value, 90, rng)
     exact.test_splitting_a_context_over_threads_changes_nothing(isa, key, value)
+
+
+@ISAS
+@some("formats", [("codebook4", "codebook2")], [("codebook4", "codebook2"), ("trellis3", "trellis2")])
+def test_calibrated_pages_with_16_bit_tiles(
+    isa: str, formats: tuple[str, str], rng: np.random.Generator
+) -> None:
+    """What every calibrated preset is served by."""
+    tokens.test_against_the_reference(isa, 4, 64, formats, rng)
+    tokens.test_inside_a_sliding_window(isa, rng)
 
 
 @ISAS

@@ -75,6 +75,8 @@ def test_one_round_of_two_real_servers(bench: subprocess.Popen[bytes], tmp_path:
     for side in ("stock", "kvant"):
         assert row[side].keys() == row["ratio"].keys()
         assert row[side]["throughput"]["median"] > 0
+    assert row["shares"].keys() == {"encode", "attend"}
+    assert all(0 < share < 0.9 for share in row["shares"].values())
     expected = row["stock"]["tpot"]["median"] / row["kvant"]["tpot"]["median"]
     assert row["ratio"]["tpot"] == pytest.approx(expected)
 

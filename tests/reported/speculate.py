@@ -1,4 +1,4 @@
-"""Greedy answers with n-gram speculation: `-m tests.reported.speculate MODEL FORMAT WIDTH < prompts.json`."""
+"""Greedy answers with n-gram speculation: `-m tests.reported.speculate MODEL SPEC WIDTH < prompts.json`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.engine.run import generate, tokens
 from tests.engines import build
 
 
-def main(model: str, name: str, width: str) -> None:
+def main(model: str, spec: str, width: str) -> None:
     ngram = {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1}
     llm = build(
         model,
-        {"key": name, "value": name},
+        json.loads(spec),
         disable_log_stats=False,
         speculative_config={**ngram, "num_speculative_tokens": int(width)},
     )

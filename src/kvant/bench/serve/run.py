@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kvant.bench.serve import figures, sides
+from kvant.bench.serve import figures, shares, sides
 from kvant.bench.serve.cases import BATCHED, Case
 from kvant.bench.serve.client import Broken, Stream, turn
 from kvant.bench.serve.fit import Group
@@ -104,7 +104,9 @@ def rows(plan: Plan, groups: Sequence[Group], say: Say) -> Iterator[dict[str, An
     for group in groups:
         with serving(plan, group, say) as servers:
             for case in group.cases:
+                before = {server.name: shares.read(server.url) for server in servers}
                 turns = measure(plan, case, servers, say)
+                after = {server.name: shares.read(server.url) for server in servers}
                 found = {name: figures.summary(some) for name, some in turns.items()}
                 for fmt in plan.formats:
                     yield {
@@ -116,6 +118,7 @@ def rows(plan: Plan, groups: Sequence[Group], say: Say) -> Iterator[dict[str, An
                         "stock": found[STOCK],
                         "kvant": found[fmt],
                         "ratio": figures.ratios(found[STOCK], found[fmt]),
+                        "shares": shares.between(before[fmt], after[fmt]),
                     }
 
 

@@ -24,9 +24,14 @@ class Layer:
     """Reads the pages of an earlier layer and has none (Gemma 3n)."""
 
     @property
+    def width(self) -> int:
+        """Numbers that attention reads of a token: keys and values, or the latent vector."""
+        return (1 if self.latent else 2) * self.kv_heads * self.head_dim
+
+    @property
     def elements(self) -> int:
-        """Numbers stored for a token: keys and values, or the latent vector."""
-        return 0 if self.shared else (1 if self.latent else 2) * self.kv_heads * self.head_dim
+        """Those that the layer itself stores."""
+        return 0 if self.shared else self.width
 
     def of_rank(self, ranks: int) -> Layer:
         """What one of `ranks` tensor-parallel ranks stores; heads are copied where there are too few."""

@@ -11,7 +11,7 @@ from kvant.models.manifest import WEIGHTS
 from kvant.plan import families, parameters
 from kvant.plan.config_json import Fields, read
 from kvant.plan.families import head_dim
-from kvant.plan.geometry import HALF, Layer, Model, alike
+from kvant.plan.geometry import HALF, Experts, Layer, Model, alike
 
 CONFIG = "config.json"
 SHAPE = ("layers", "kv_heads", "head_dim", "parameters", "window", "every", "heads", "hidden", "intermediate",
@@ -39,7 +39,7 @@ def of_path(path: Path, weight_bytes: int | None = None) -> Model:
         name=file.absolute().parent.name,
         layers=family.layers(fields),
         hidden=fields.whole("hidden_size"),
-        intermediate=fields.whole("intermediate_size"),
+        intermediate=_widest(fields, experts),
         heads=heads,
         head_dim=fields.whole("v_head_dim") if fields.get("kv_lora_rank") else head_dim(fields),
         vocabulary=fields.whole("vocab_size"),
@@ -49,6 +49,13 @@ def of_path(path: Path, weight_bytes: int | None = None) -> Model:
         weights_from=source,
         experts=experts,
     )
+
+
+def _widest(fields: Fields, experts: Experts | None) -> int:
+    """Numbers between the two halves of an MLP, of all experts that a token asks."""
+    dense = fields.whole("intermediate_size")
+    width = fields.whole("moe_intermediate_size", dense)
+    return max(dense, experts.chosen * width) if experts else dense
 
 
 def of_shape(text: str, weight_bytes: int | None = None) -> Model:
@@ -68,7 +75,9 @@ def of_shape(text: str, weight_bytes: int | None = None) -> Model:
             raise ConfigError(f"--shape: {name}={value}: expected a whole number above 0")
         given[name] = int(number)
     if missing := [name for name in SHAPE[:4] if name not in given]:
-        raise ConfigError(f"--shape: {', '.join(missing)} missing: layers=36,kv_heads=8,head_dim=128,parameters=4e9")
+        raise ConfigError(
+            f"--shape: {', '.join(missing)} missing: layers=36,kv_heads=8,head_dim=128,parameters=4e9"
+        )
     count, heads, dim = given["layers"], given.get("heads", given["kv_heads"]), given["head_dim"]
     every, window = given.get("every", 0), given.get("window", 0)
     full, local = Layer(given["kv_heads"], dim), Layer(given["kv_heads"], dim, window)
@@ -89,9 +98,7 @@ def of_shape(text: str, weight_bytes: int | None = None) -> Model:
     )
 
 
-def _weights(
-    outer: Fields, fields: Fields, folder: Path, counted: int, given: int | None
-) -> tuple[int, str]:
+def _weights(outer: Fields, fields: Fields, folder: Path, counted: int, given: int | None) -> tuple[int, str]:
     if given:
         return given, "--weights-gib"
     files = [one for one in folder.iterdir() if one.suffix in WEIGHTS]
@@ -100,7 +107,9 @@ def _weights(
     if files:
         return sum(one.stat().st_size for one in files), f"{len(files)} file{'s' * (len(files) > 1)}"
     if not counted:
-        raise fields.wrong("model_type", "its parameters are not counted here; give --weights-gib, or its weights")
+        raise fields.wrong(
+            "model_type", "its parameters are not counted here; give --weights-gib, or its weights"
+        )
     bits, why = _bits(outer, fields)
     return int(counted * bits / 8), f"{counted / 1e9:.2f} billion parameters in {bits:g} bits ({why})"
 

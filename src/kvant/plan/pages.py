@@ -85,7 +85,9 @@ def _pages(model: Model, precision: Precision, block_size: int, ranks: int) -> l
         token = precision.token_bytes(number, layer.of_rank(ranks), count)
         page = Page(block_size, token * block_size, layer.window)
         if model.mixed and isinstance(precision, Ours) and precision.in_16_bits(number, count):
-            page = _beside(precision, page, token, layer.of_rank(ranks).head_dim, layer.of_rank(ranks).kv_heads)
+            page = _beside(
+                precision, page, token, layer.of_rank(ranks).head_dim, layer.of_rank(ranks).kv_heads
+            )
         found.append(page)
     return found
 

@@ -52,7 +52,9 @@ def _experts(fields: Fields, layers: int, hidden: int) -> Experts | None:
     name = next((one for one in names if fields.get(one) is not None), None)
     if name is None:
         return None
-    width = "moe_intermediate_size" if fields.get("moe_intermediate_size") is not None else "intermediate_size"
+    width = (
+        "moe_intermediate_size" if fields.get("moe_intermediate_size") is not None else "intermediate_size"
+    )
     each = 3 * hidden * fields.whole(width) * _sparse_layers(fields, layers)
     number = fields.whole(name)
     chosen = fields.whole("num_experts_per_tok")

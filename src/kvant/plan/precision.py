@@ -49,6 +49,10 @@ class Precision(ABC):
         """Bytes a rank needs for the 16-bit copies of sinks and windows of so many sequences."""
         return 0
 
+    def copied(self, number: int) -> int:
+        """Tokens of a request that the layer reads from 16-bit copies."""
+        return 0
+
     def bits(self, model: Model) -> float:
         """Bits of a stored number, all overheads counted, copies in 16 bits not."""
         count = len(model.layers)
@@ -81,6 +85,10 @@ class Ours(Precision):
             if pages := sum(kept_pages(own.sinks, own.window, seqs)):
                 total += pages * exact_layout(own.layout(mine.head_dim, mine.kv_heads)).page_bytes
         return total
+
+    def copied(self, number: int) -> int:
+        own = self.spec.of_layer(number)
+        return own.sinks + own.window
 
     def refusal(self, model: Model) -> str:
         if model.latent:
@@ -117,7 +125,7 @@ class Theirs(Precision):
 
     def token_bytes(self, number: int, layer: Layer, count: int) -> int:
         if self.in_16_bits(number, count):
-            return layer.elements * HALF
+            return layer.width * HALF
         if layer.latent:
             assert self.stored.latent is not None
             return self.stored.latent(layer.head_dim)
@@ -142,7 +150,11 @@ def parse(names: Iterable[str], folders: Iterable[Path] = (), block_size: int = 
         found.setdefault(name, _named(name, block_size))
     for folder in folders:
         recipe = recipes.load(folder)
-        name = f"{recipe.facts.name} ({recipe.facts.model.name})" if recipe.facts.name in found else recipe.facts.name
+        name = (
+            f"{recipe.facts.name} ({recipe.facts.model.name})"
+            if recipe.facts.name in found
+            else recipe.facts.name
+        )
         found[name] = Ours(name, replace(recipe.spec, block_size=block_size), recipe)
     return list(found.values())
 
@@ -161,5 +173,3 @@ def _named(name: str, block_size: int) -> Precision:
     raise ConfigError(
         f"--precision: {name!r} is none; {hint}known: {', '.join(known)}, or KEY/VALUE such as int8/codebook4"
     )
-
-

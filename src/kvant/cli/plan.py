@@ -88,20 +88,10 @@ def plan(
     from kvant.bench import plot as drawing
     from kvant.bench import result
     from kvant.errors import ConfigError
-    from kvant.plan import (
-        assumptions,
-        report,
-        roi,
-    )
-    from kvant.plan import (
-        hardware as catalogue,
-    )
-    from kvant.plan import (
-        plot as figure,
-    )
-    from kvant.plan import (
-        precision as precisions,
-    )
+    from kvant.plan import assumptions, facts, report, roi
+    from kvant.plan import hardware as catalogue
+    from kvant.plan import plot as figure
+    from kvant.plan import precision as precisions
     from kvant.plan.ask import contexts, model_of, page
     from kvant.plan.plan import Request, make
     from kvant.plan.room import GIB, Room
@@ -135,7 +125,7 @@ def plan(
         )
     )  # fmt: skip
     if json_file is not None:
-        result.write(json_file, report.facts(made))
+        result.write(json_file, facts.facts(made))
     typer.echo("\n".join(report.lines(made)), err=json_file == result.STDOUT)
     if plot is not None and made.service is not None and made.chosen is not None:
         assumed = made.request.assumed

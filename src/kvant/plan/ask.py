@@ -46,7 +46,8 @@ def contexts(
     )
     if found.longest > model.max_context:
         raise ConfigError(
-            f"{found.source}: {found.longest} tokens are more than {model.name} serves; at most {model.max_context}"
+            f"{found.source}: {found.longest} tokens are more than {model.name} serves; "
+            f"at most {model.max_context}"
         )
     return found
 

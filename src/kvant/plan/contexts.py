@@ -1,4 +1,4 @@
-"""How long requests are: (tokens, share) pairs of prompt and answer together, and how much of it is answer."""
+"""How long requests are: tokens of prompt and answer together, and how many of them are answer."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def fit(model: Model, precision: Precision, contexts: Contexts, room: Room, seqs
     most = chosen or 1
     pool = room.pool(model, most) - precision.kept_bytes(model, room.ranks, most)
     number = max(pool, 0) // shape.size
-    usable = max(number - 1 - shape.in_flight(room.step_tokens * room.batches), 0)
+    usable = max(number - 1 - shape.in_flight(room.in_flight), 0)
     filled, recommended = (_requests(shape, contexts, room, part * usable) for part in (1.0, 1 - room.margin))
     longest = usable // shape.in_use(contexts.longest)
     recommended = min(recommended, most) if longest else 0
@@ -78,7 +78,7 @@ def fit(model: Model, precision: Precision, contexts: Contexts, room: Room, seqs
         pool=pool,
         num_blocks=number,
         block_bytes=shape.size,
-        tokens=size_tokens(shape, number, contexts.longest, room.step_tokens * room.batches),
+        tokens=size_tokens(shape, number, contexts.longest, room.in_flight),
         longest_fit=longest,
         requests=min(filled, most) if seqs is not None else filled,
         max_num_seqs=recommended,
@@ -105,7 +105,7 @@ def _largest(model: Model, precision: Precision, contexts: Contexts, room: Room,
 
     def enough(seqs: int) -> bool:
         pool = room.pool(model, seqs) - precision.kept_bytes(model, room.ranks, seqs)
-        usable = max(pool, 0) // shape.size - 1 - shape.in_flight(room.step_tokens * room.batches)
+        usable = max(pool, 0) // shape.size - 1 - shape.in_flight(room.in_flight)
         return _requests(shape, contexts, room, (1 - room.margin) * usable) >= seqs
 
     low, high = 0, MOST_SEQS

@@ -95,8 +95,8 @@ class Model:
             return self.weight_bytes
         one = self.experts
         per_parameter = self.weight_bytes / self.parameters
-        touched = one.count * (1 - (1 - one.chosen / one.count) ** max(requests, 1))
-        return (self.parameters - (one.count - touched) * one.parameters) * per_parameter
+        missed: float = (1 - one.chosen / one.count) ** max(requests, 1)
+        return (self.parameters - one.count * missed * one.parameters) * per_parameter
 
 
 def alike(count: int, layer: Layer) -> tuple[Layer, ...]:

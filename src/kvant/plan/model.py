@@ -33,10 +33,11 @@ def of_path(path: Path, weight_bytes: int | None = None) -> Model:
     named = {"model_type": fields.get("model_type")}
     fields = fields.with_defaults(family.defaults | named)
     counted, experts = parameters.count(fields, family) if family.counted else (0, None)
-    size, source = _weights(outer, fields, file.parent, counted, weight_bytes)
+    folder = path if path.is_dir() else None
+    size, source = _weights(outer, fields, folder, counted, weight_bytes)
     heads = fields.whole("num_attention_heads")
     return Model(
-        name=file.absolute().parent.name,
+        name=(folder or file.with_suffix("")).absolute().name,
         layers=family.layers(fields),
         hidden=fields.whole("hidden_size"),
         intermediate=_widest(fields, experts),
@@ -59,7 +60,7 @@ def _widest(fields: Fields, experts: Experts | None) -> int:
 
 
 def of_shape(text: str, weight_bytes: int | None = None) -> Model:
-    """`layers=36,kv_heads=8,head_dim=128,parameters=4e9`; every=6 leaves one layer in six without the window."""
+    """`layers=36,kv_heads=8,head_dim=128,parameters=4e9`; every=6 leaves the window off one layer in six."""
     given: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -98,10 +99,12 @@ def of_shape(text: str, weight_bytes: int | None = None) -> Model:
     )
 
 
-def _weights(outer: Fields, fields: Fields, folder: Path, counted: int, given: int | None) -> tuple[int, str]:
+def _weights(
+    outer: Fields, fields: Fields, folder: Path | None, counted: int, given: int | None
+) -> tuple[int, str]:
     if given:
         return given, "--weights-gib"
-    files = [one for one in folder.iterdir() if one.suffix in WEIGHTS]
+    files = [one for one in folder.iterdir() if one.suffix in WEIGHTS] if folder else []
     suffix = ".safetensors"  # where a folder has both, vLLM loads these
     files = [one for one in files if one.suffix == suffix] or files
     if files:

@@ -27,6 +27,12 @@ class Page:
     size: int
     window: int
 
+    def in_use(self, tokens: int) -> int:
+        """Pages that a request of so many tokens holds between two steps."""
+        whole = -(-tokens // self.block_size)
+        # The window may begin within a page.
+        return min(whole, -(-self.window // self.block_size) + 1) if self.window else whole
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -43,7 +49,7 @@ class Blocks:
 
     def in_use(self, tokens: int) -> int:
         """Blocks that a request of so many tokens holds, in all groups, between two steps."""
-        return sum(self._of(page, tokens, page.window) for page in self.groups)
+        return sum(page.in_use(tokens) for page in self.groups)
 
     def in_flight(self, tokens: int) -> int:
         """Blocks beyond the windows that the tokens of a step hold until they are settled."""
@@ -57,12 +63,6 @@ class Blocks:
             else -(-tokens // page.block_size)
             for page in self.groups
         )
-
-    @staticmethod
-    def _of(page: Page, tokens: int, window: int) -> int:
-        whole = -(-tokens // page.block_size)
-        # The window may begin within a block.
-        return min(whole, -(-window // page.block_size) + 1) if window else whole
 
 
 def blocks(model: Model, precision: Precision, block_size: int, ranks: int = 1) -> Blocks:

@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer. `reason` and `changes` are given where nothing fits, the rest of the fields where something does."""
+    """The answer. `reason` and `changes` are given where nothing fits, the others where something does."""
 
     request: Request
     rows: tuple[Row, ...]
@@ -76,7 +76,7 @@ def _row(asked: Request, precision: Precision) -> Row:
 
 
 def _choose(rows: Sequence[Row], name: str | None) -> Row:
-    """The one that was named; else the first of ours, which the presets' order makes the closest to 16 bits."""
+    """The one that was named; else `lossless`, the first of ours, or the first at all."""
     named = [row for row in rows if row.fit.precision.name == name]
     ours = [row for row in rows if isinstance(row.fit.precision, Ours)]
     return (named or sorted(ours, key=lambda row: row.fit.precision.name != "lossless") or list(rows))[0]

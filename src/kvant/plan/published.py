@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stored:
-    """`slot` gives bytes for d; `latent` those of a latent vector (MLA), None where vLLM has no such cache."""
+    """`slot` gives bytes for d, `latent` those of a latent vector (MLA), None where there is none."""
 
     slot: Callable[[int], int]
     source: str

@@ -1,4 +1,4 @@
-"""What a plan is made for: devices, how vLLM is started on them, and what is assumed where nothing was measured."""
+"""What a plan is made for: devices, how vLLM is started on them, and what is assumed beside."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ class Room:
     block_size: int = 64
     step_tokens: int = 2048
     """vLLM's max_num_batched_tokens."""
-    batches: int = 2
-    """Steps in flight: 2 where scheduling is asynchronous, vLLM's default on GPUs."""
     margin: float = 0.25
     """Share of the pool that the recommended limits leave free."""
     risk: float = 2.33
@@ -37,6 +35,11 @@ class Room:
     """Share of the bandwidth that a decode step reaches."""
     wait: float = 10.0
     """Seconds that the last request in the queue waits to begin."""
+
+    @property
+    def in_flight(self) -> int:
+        """Tokens that are scheduled and not settled: of two steps where scheduling is asynchronous (GPUs)."""
+        return self.step_tokens * (2 if self.device.kind == "gpu" else 1)
 
     def weights(self, model: Model) -> int:
         """Bytes of weights on a rank."""

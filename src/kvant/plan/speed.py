@@ -1,4 +1,4 @@
-"""Tokens a second that the memory's bandwidth allows: a decode step reads the weights and every cache once."""
+"""Tokens a second that the bandwidth allows: a decode step reads the weights and every cache once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML files of a plan: one strict record, or one `ConfigError` with every problem, its line and a suggestion."""
+"""YAML files of a plan: one strict record, or one `ConfigError` with every problem and its line."""
 
 from __future__ import annotations
 

@@ -2,14 +2,15 @@
 
 vLLM counts prompts and answers of finished requests in two histograms and does not say which belong together:
 they are taken as independent. In every bucket, requests count as lying at the same fraction of the way to its
-upper end, which is chosen so that the mean is the measured one; the last bucket ends at twice the one before, or
-at the longest that is served.
+upper end, chosen so that the mean is the measured one; the last bucket ends at twice the one before, or at
+the longest that is served.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from kvant.errors import ConfigError
@@ -36,11 +37,11 @@ def of_metrics(place: str, longest: int) -> Contexts:
     return weighted(both, answer, f"live traffic, {place}", number)
 
 
-def _shares(families: dict[str, object], name: str, place: str, longest: int) -> tuple[Shares, float, int]:
+def _shares(families: dict[str, Metric], name: str, place: str, longest: int) -> tuple[Shares, float, int]:
     """(tokens, requests) of one histogram, all its series together; its mean; its number of requests."""
     below: dict[float, float] = {}
     total = number = 0.0
-    for sample in getattr(families.get(name), "samples", ()):
+    for sample in families[name].samples if name in families else ():
         if sample.name == f"{name}_bucket":
             edge = float(sample.labels["le"])
             below[edge] = below.get(edge, 0.0) + sample.value

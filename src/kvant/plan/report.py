@@ -80,8 +80,8 @@ def _legend(plan: Plan) -> Iterator[str]:
     text = (
         f"bytes of a token on one device, every scale counted; longest: requests of {longest:,} tokens "
         f"that fit whatever happens; mixed: of these requests; rec.: with {room.margin:.0%} of the pool left "
-        f"free; tokens/s: if decoding reads memory at {room.efficiency:.0%} of its bandwidth and nothing else "
-        "takes time."
+        f"free; tokens/s: if decoding reads memory at {room.efficiency:.0%} of its bandwidth and nothing "
+        "else takes time."
     )
     if one.kept:
         text += f" The pool of {one.precision.name} lacks {one.kept / GIB:.2f} GiB of 16-bit copies."

@@ -132,5 +132,7 @@ def plan(
         title = f"{made.chosen.fit.precision.name} instead of bf16: {planned.name} on {devices} x {on}"
         base = roi.value(made.service, roi.base(assumed)).year
         figure.draw(plot, roi.swings(made.service, assumed), base, title, "prices and ranges are examples")
+    elif plot is not None:
+        typer.echo(f"warning: {plot} is not written: there is no return to draw", err=True)
     if made.reason:
         raise typer.Exit(NOTHING_FITS)

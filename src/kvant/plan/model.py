@@ -114,7 +114,7 @@ def _weights(
             "model_type", "its parameters are not counted here; give --weights-gib, or its weights"
         )
     bits, why = _bits(outer, fields)
-    return int(counted * bits / 8), f"{counted / 1e9:.2f} billion parameters in {bits:g} bits ({why})"
+    return int(counted * bits / 8), f"counted, in {bits:g} bits, {why}"
 
 
 def _bits(outer: Fields, fields: Fields) -> tuple[float, str]:

@@ -26,6 +26,8 @@ class Page:
     block_size: int
     size: int
     window: int
+    token: int
+    """Bytes of a token as stored: layers that differ in it share no group."""
 
     def in_use(self, tokens: int) -> int:
         """Pages that a request of so many tokens holds between two steps."""
@@ -83,7 +85,7 @@ def _pages(model: Model, precision: Precision, block_size: int, ranks: int) -> l
     found = []
     for number, layer in model.owning:
         token = precision.token_bytes(number, layer.of_rank(ranks), count)
-        page = Page(block_size, token * block_size, layer.window)
+        page = Page(block_size, token * block_size, layer.window, token)
         if model.mixed and isinstance(precision, Ours) and precision.in_16_bits(number, count):
             page = _beside(
                 precision, page, token, layer.of_rank(ranks).head_dim, layer.of_rank(ranks).kv_heads

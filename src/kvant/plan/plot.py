@@ -19,7 +19,9 @@ def draw(file: Path, swings: Sequence[Swing], base: float, title: str, note: str
     for what, colour in (("low", "#7a9cc6"), ("high", "#d9885f")):
         widths = [getattr(one, what) - base for one in swings]
         bars = axis.barh(places, widths, left=base, color=colour, height=0.7, label=f"assumption {what}")
-        axis.bar_label(bars, [f"{getattr(one.at, what):g}" for one in swings], padding=3, fontsize=7)
+        axis.bar_label(
+            bars, [f"{getattr(one.at, what):g}" if one.width else "" for one in swings], padding=3, fontsize=7
+        )
     axis.axvline(base, color="black", linewidth=0.8)
     axis.set_yticks(places, [one.name for one in swings], fontsize=8)
     axis.set_xlabel("after a year, in the currency of the prices", fontsize=8)

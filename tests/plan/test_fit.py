@@ -102,7 +102,7 @@ MEMORY = st.floats(0.01, 200)
 SHAPES = st.sampled_from([MODEL, WINDOWS])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SHAPES, TOKENS, TOKENS, MEMORY)
 def test_longer_requests_never_fit_more_often(model, a, b, memory):
     room = replace(H100, kv_memory=int(memory * GIB))
@@ -111,7 +111,7 @@ def test_longer_requests_never_fit_more_often(model, a, b, memory):
     assert short.max_num_seqs >= long.max_num_seqs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SHAPES, TOKENS, MEMORY, MEMORY, st.sampled_from(BY_BITS))
 def test_more_memory_never_holds_less(model, tokens, a, b, name):
     small, large = (
@@ -120,7 +120,7 @@ def test_more_memory_never_holds_less(model, tokens, a, b, name):
     assert small.max_num_seqs <= large.max_num_seqs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SHAPES, TOKENS, st.integers(1, 256), MEMORY)
 def test_fewer_bits_never_hold_fewer_tokens(model, tokens, seqs, memory):
     """Beside what 16-bit copies take, which only presets of trellis codes have."""
@@ -131,7 +131,7 @@ def test_fewer_bits_never_hold_fewer_tokens(model, tokens, seqs, memory):
     assert held == sorted(held, reverse=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SHAPES, TOKENS, MEMORY, st.integers(1, 512), st.sampled_from(BY_BITS))
 def test_what_is_recommended_fits(model, tokens, memory, seqs, name):
     room = replace(H100, kv_memory=int(memory * GIB))
@@ -142,7 +142,7 @@ def test_what_is_recommended_fits(model, tokens, memory, seqs, name):
         assert 0 <= found.watermark <= 1 - room.margin + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SHAPES, TOKENS, st.integers(1, 300), st.integers(1, 300))
 def test_more_requests_are_more_tokens_a_second_and_slower_steps(model, tokens, a, b):
     few, many = (speed(model, named("max"), of(tokens), H100, n) for n in sorted((a, b)))
@@ -150,7 +150,7 @@ def test_more_requests_are_more_tokens_a_second_and_slower_steps(model, tokens, 
     assert few.seconds <= many.seconds
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 60_000), st.floats(0.01, 100)), min_size=1, max_size=20), MEMORY)
 def test_a_mixture_lies_between_its_shortest_and_its_longest(pairs, memory):
     room = replace(H100, kv_memory=int(memory * GIB))

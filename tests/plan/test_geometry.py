@@ -108,7 +108,7 @@ def test_windows_of_all_layers_of_some_and_of_none(tmp_path):
 def test_layers_that_read_another_cache_store_nothing(tmp_path):
     config = {"model_type": "gemma3n_text", "num_hidden_layers": 35, "hidden_size": 2048}
     (tmp_path / "model.safetensors").write_bytes(bytes(1000))
-    model = planned(tmp_path, config, intermediate_size=16384, vocab_size=262400)
+    model = planned(tmp_path, config, intermediate_size=35 * [16384], vocab_size=262400)
     assert (len(model.layers), len(model.owning)) == (35, 20)
     assert model.elements() == 20 * 2 * 2 * 256
     assert model.weight_bytes == 1000
@@ -143,7 +143,7 @@ def test_a_wrong_shape_is_named(text, message):
 @pytest.mark.parametrize(
     ("changes", "line", "message"),
     [
-        ({"model_type": "lama"}, 2, "model_type: a plan does not know the layers of 'lama'; did you mean llama"),
+        ({"model_type": "lama"}, 2, "model_type: a plan does not know the layers of 'lama'; did you mean"),
         ({"num_hidden_layers": "32"}, 3, "num_hidden_layers: '32' is text; expected a whole number"),
         ({"num_hidden_layers": 0}, 3, "num_hidden_layers: 0; expected a whole number from 1 up"),
         ({"num_key_value_heads": 5}, 5, "num_key_value_heads: 5 does not divide num_attention_heads 32"),

@@ -56,7 +56,8 @@ def _widest(fields: Fields, experts: Experts | None) -> int:
     """Numbers between the two halves of an MLP, of all experts that a token asks."""
     each = fields.get("intermediate_size")
     if isinstance(each, list) and each and all(type(one) is int for one in each):
-        return max(each)  # Gemma 3n has one for each layer
+        widest: int = max(each)  # Gemma 3n has one for each layer
+        return widest
     dense = fields.whole("intermediate_size")
     width = fields.whole("moe_intermediate_size", dense)
     return max(dense, experts.chosen * width) if experts else dense

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvant.plan import worth
 from kvant.plan.plan import Plan, Row
+from kvant.plan.precision import Ours
 from kvant.plan.room import GIB
 from kvant.plan.text import wrapped
 
@@ -90,6 +91,8 @@ def _legend(plan: Plan) -> Iterator[str]:
             f" Beside it a device holds {one.weights / GIB:.2f} GiB of weights, an estimated "
             f"{one.activations / GIB:.2f} of activations and {room.overhead_gib:g} of overhead."
         )
+    if room.device.kind == "gpu" and any(isinstance(row.fit.precision, Ours) for row in plan.rows):
+        text += " Kvant's kernels run on CPUs so far: on a GPU its rows say what its pages would hold."
     yield from wrapped(text)
 
 

@@ -113,7 +113,7 @@ def test_nothing_fits_is_status_1_with_the_reason_and_what_would(kvant_command, 
 def test_weights_that_are_too_large_are_the_reason(kvant_command, tmp_path):
     result = kvant_command("plan", str(_write(tmp_path, DEEPSEEK_V3)), "--on", "h200", "--context", "8192")
     assert result.status == 1
-    # 624.94 GiB of weights, 0.5 of activations (2,048 x 2 x (4 x 7168 + 2 x 18432 + 4 x 128 x 128)), 1.5 beside.
+    # 624.94 GiB of weights; activations of 4,096 x (4 x 7168 + 2 x 18432 + 4 x 128 x 128) bytes; 1.5 beside.
     assert "weights, activations and overhead take 626.9 GiB" in " ".join(result.out.split())
     assert "--devices 8" in result.out
     again = kvant_command("plan", str(tmp_path), "--on", "h200", "--context", "8192", "--devices", "8")

@@ -207,6 +207,14 @@ def test_a_plan_needs_no_framework(kvant_process, folder):
             "--block-size 10: must be a multiple of 16",
         ),
         (("--on", "h100", "--context", "1", "--plot", "x.gif"), "--plot x.gif: the name must end in"),
+        (
+            ("--on", "h100", "--context", "1", "--devices", "6"),
+            "32 heads are not divided by 6 ranks; did",
+        ),
+        (
+            ("--on", "h100", "--context", "1", "--max-num-seqs", "4", "--concurrency", "5"),
+            "more than --max-num-seqs, 4",
+        ),
         (("--on", "h100", "--context", "1", "--shape", "layers=1"), "give a MODEL or --shape, and not both"),
     ],
 )

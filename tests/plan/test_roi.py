@@ -90,6 +90,7 @@ def test_assumptions_are_described_and_may_be_replaced(tmp_path):
             "mine.yaml:2: assumptions.day_rate.base: is missing",
         ),
         ("assumptions:\n  pue: {low: -1, base: 1, high: 1}\n", "mine.yaml:2: assumptions.pue.low"),
+        ("assumptions:\n  pue: {low: 1, base: 1, hihg: 1}\n", "pue.hihg: unknown field; did you mean high"),
         ("assumption: {}\n", "mine.yaml:1: assumption: unknown field; did you mean assumptions"),
     ],
 )

@@ -93,7 +93,8 @@ def plan(
     from kvant.plan import plot as figure
     from kvant.plan import precision as precisions
     from kvant.plan.ask import contexts, model_of, page
-    from kvant.plan.plan import Request, make
+    from kvant.plan.plan import make
+    from kvant.plan.request import Request
     from kvant.plan.room import GIB, Room
 
     result.check(json_file)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kvant.plan.contexts import Contexts
 from kvant.plan.fit import fit
-from kvant.plan.geometry import Model
 from kvant.plan.precision import DEFAULT, Precision, parse
+from kvant.plan.request import Request
 from kvant.plan.room import GIB, Room
 
 MOST_RANKS = 64
@@ -16,60 +17,58 @@ STEP = 0.1
 """Of a GiB: as finely as memory is said."""
 
 
-def reason(model: Model, tried: Sequence[Precision], contexts: Contexts, room: Room, wanted: int) -> str:
+def reason(asked: Request) -> str:
     """One sentence: what is too large for what."""
-    served = [one for one in tried if not one.refusal(model)]
+    model, room, wanted = asked.model, asked.room, asked.concurrency
+    served = [one for one in asked.precisions if not one.refusal(model)]
     if not served:
-        return "; ".join(f"{one.name}: {one.refusal(model)}" for one in tried)
-    left = room.pool(model, wanted)
+        return "; ".join(f"{one.name}: {one.refusal(model)}" for one in asked.precisions)
+    seqs = asked.seqs or wanted
+    left = room.pool(model, seqs)
     if left <= 0:
-        need = (room.weights(model) + room.activations(model, wanted)) / GIB + room.overhead_gib
+        need = (room.weights(model) + room.activations(model, seqs)) / GIB + room.overhead_gib
         return (
             f"weights, activations and overhead take {need:.1f} GiB of each device, which has "
             f"{room.memory() / GIB:.1f} GiB for vLLM"
         )
-    best = max((fit(model, one, contexts, room) for one in served), key=lambda one: one.max_num_seqs)
+    best = max(served, key=lambda one: _held(asked, one))
     what = f"{wanted} requests" if wanted > 1 else "one request"
-    name, margin = best.precision.name, f"with a margin of {room.margin:.0%}"
     return (
-        f"{what} of {contexts.longest:,} tokens at most do not fit {left / GIB:.2f} GiB of cache {margin}: "
-        f"{name}, the densest asked for, holds {best.max_num_seqs}"
+        f"{what} of {asked.contexts.longest:,} tokens at most do not fit {left / GIB:.2f} GiB of cache with "
+        f"a margin of {room.margin:.0%}: {best.name}, the densest asked for, holds {_held(asked, best)}"
     )
 
 
-def changes(
-    model: Model, tried: Sequence[Precision], contexts: Contexts, room: Room, wanted: int
-) -> list[str]:
+def changes(asked: Request) -> list[str]:
     """Each alone is enough."""
+    model, room, contexts, wanted = asked.model, asked.room, asked.contexts, asked.concurrency
 
-    def enough(precisions: Sequence[Precision], lengths: Contexts, where: Room) -> bool:
-        return any(
-            not one.refusal(model) and fit(model, one, lengths, where).max_num_seqs >= wanted
-            for one in precisions
-        )
+    def enough(**changed: Any) -> bool:
+        other = replace(asked, **changed)
+        return any(_held(other, one) >= wanted for one in other.precisions)
 
     found = []
-    others = [
-        one for one in parse(DEFAULT, block_size=room.block_size) if one.name not in {x.name for x in tried}
-    ]
-    others = [one for one in others if enough([one], contexts, room)]
+    tried = {one.name for one in asked.precisions}
+    others = [one for one in parse(DEFAULT, block_size=room.block_size) if one.name not in tried]
+    others = [one for one in others if enough(precisions=[one])]
     if others:
         most = max(others, key=lambda one: one.bits(model))
         found.append(f"--precision {most.name}")
-    shorter = _largest(lambda n: enough(tried, _cut(contexts, n), room), contexts.longest - 1)
+    shorter = _largest(lambda n: enough(contexts=_cut(contexts, n)), contexts.longest - 1)
     if shorter:
         found.append(f"requests of {shorter:,} tokens at most (--context {shorter})")
-    if wanted > 1:
-        fewer = max((fit(model, one, contexts, room).max_num_seqs for one in tried), default=0)
-        if fewer:
-            found.append(f"--concurrency {fewer}")
-    ranks = next(
-        (n for n in _ranks(model, room.ranks) if enough(tried, contexts, replace(room, ranks=n))), None
-    )
+    fewer = max(_held(asked, one) for one in asked.precisions)
+    if fewer:
+        found.append(f"--concurrency {fewer}")
+    more = [n for n in range(room.ranks + 1, MOST_RANKS + 1) if model.heads % n == 0]
+    ranks = next((n for n in more if enough(room=replace(room, ranks=n))), None)
     if ranks and room.kv_memory is None:
         found.append(f"--devices {ranks}")
-    found += _memory(room, lambda where: enough(tried, contexts, where))
-    return found
+    return found + _memory(room, lambda where: enough(room=where))
+
+
+def _held(asked: Request, precision: Precision) -> int:
+    return fit(asked.model, precision, asked.contexts, asked.room, asked.seqs).max_num_seqs
 
 
 def _memory(room: Room, enough: Callable[[Room], bool]) -> list[str]:
@@ -91,10 +90,6 @@ def _cut(contexts: Contexts, longest: int) -> Contexts:
     """The same requests, none longer than that."""
     lengths = tuple(min(length, longest) for length in contexts.lengths)
     return replace(contexts, lengths=lengths, answer=min(contexts.answer, longest))
-
-
-def _ranks(model: Model, ranks: int) -> list[int]:
-    return [n for n in range(ranks + 1, MOST_RANKS + 1) if model.heads % n == 0]
 
 
 def _largest(true: Callable[[int], bool], most: int) -> int:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvant.plan import advice, roi
-from kvant.plan.assumptions import Range
-from kvant.plan.contexts import Contexts
 from kvant.plan.fit import Fit, fit
-from kvant.plan.geometry import Model
 from kvant.plan.limits import Limits, limits
 from kvant.plan.precision import BASELINE, Ours, Precision
-from kvant.plan.room import Room
+from kvant.plan.request import Request
 from kvant.plan.speed import Speed, speed
 
 INSTANCES = 10
 """Of the baseline, filled: what the return is computed for where no demand is given."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked. `concurrency` is what one instance must hold, `demand` what all of them together do."""
-
-    model: Model
-    precisions: Sequence[Precision]
-    contexts: Contexts
-    room: Room
-    assumed: Mapping[str, Range]
-    seqs: int | None = None
-    concurrency: int = 1
-    demand: float | None = None
-    candidate: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +42,7 @@ def make(asked: Request) -> Plan:
     rows = tuple(_row(asked, one) for one in asked.precisions)
     enough = [row for row in rows if row.fit.max_num_seqs >= asked.concurrency]
     if not enough:
-        given = (asked.model, asked.precisions, asked.contexts, asked.room, asked.concurrency)
-        return Plan(asked, rows, reason=advice.reason(*given), changes=tuple(advice.changes(*given)))
+        return Plan(asked, rows, reason=advice.reason(asked), changes=tuple(advice.changes(asked)))
     chosen = _choose(enough, asked.candidate)
     assert chosen.speed is not None
     limited = limits(chosen.fit, chosen.speed, asked.contexts, asked.room)

@@ -58,6 +58,15 @@ def test_the_limits_are_a_valid_configuration(kvant_command, folder, tmp_path):
     file.write_text("\n".join(line.removeprefix("  ") for line in text.splitlines()) + "\n")
     assert kvant_command("config", "check", "-c", str(file)).status == 0
     assert "max_context: 20000" in text
+    assert "preset: lossless" in text
+
+
+def test_limits_of_a_cache_of_vllm_are_its_flags(kvant_command, folder):
+    words = ["--on", "l40s", "--context", "4096", "--precision", "bf16,fp8", "--candidate", "fp8"]
+    out = kvant_command("plan", str(folder), *words).out
+    seqs = _table(out)["fp8"][6]
+    assert "--kv-cache-dtype fp8 --block-size 64" in out
+    assert f"--max-model-len 4096 --max-num-seqs {seqs} --num-gpu-blocks-override" in out
 
 
 def test_every_assumption_is_shown(kvant_command, folder):

@@ -102,7 +102,7 @@ def _limits(plan: Plan) -> Iterator[str]:
     assert plan.chosen.speed
     one, quick, room = plan.limits, plan.chosen.speed, plan.request.room
     yield f"Limits for {plan.chosen.fit.precision.name}:"
-    yield from (f"  {text}" for text in one.yaml(room))
+    yield from (f"  {text}" for text in one.lines(plan.chosen.fit.precision, room))
     yield from wrapped(
         f"Overload begins where vllm:kv_cache_usage_perc stays above {one.alert_usage:.2f}. A step of "
         f"{one.max_batch:,} requests takes {1000 * quick.seconds:.1f} ms or more, {quick.cache_share:.0%} of "

@@ -37,5 +37,5 @@ class Request:
             )
         if self.seqs is not None and self.concurrency > self.seqs:
             raise ConfigError(
-                f"--concurrency {self.concurrency}: is more than --max-num-seqs, {self.seqs}; raise that, or lower it"
+                f"--concurrency {self.concurrency}: is more than --max-num-seqs, {self.seqs}; raise that one"
             )

@@ -29,6 +29,7 @@ RINGS = (
     "research",
     "engine",
     "bench",
+    "plan",
     "quality",
     "doctor",
     "cli",

@@ -105,3 +105,8 @@ class PageLayout:
         if side == "key":
             return self.key, 0, self.key_meta
         return self.value, self.value_codes, self.value_meta
+
+
+def fitting_block(token_bytes: int, page_bytes: int) -> int:
+    """Most tokens of `token_bytes` that a page holds, whole tiles; 0 where not even one tile fits."""
+    return page_bytes // token_bytes // TILE * TILE

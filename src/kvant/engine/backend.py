@@ -14,6 +14,7 @@ import torch
 from vllm.v1.attention.backend import AttentionBackend, AttentionType, MultipleOf
 from vllm.v1.kv_cache_interface import KVCacheLayout
 
+from kvant.cache.layout import fitting_block
 from kvant.cache.spec import BLOCK_SIZE
 from kvant.errors import ConfigError
 from kvant.formats import TILE
@@ -109,7 +110,7 @@ def _fit(kept: AttentionSpec, beside: CacheSpec) -> AttentionSpec:
     """
     packed = beside.layout(kept.head_size, kept.num_kv_heads).bytes_per_token_head * kept.num_kv_heads
     token = kept.state_content_bytes * kept.num_kv_heads
-    fitting = packed * kept.block_size // token // TILE * TILE
+    fitting = fitting_block(token, packed * kept.block_size)
     if not fitting:
         needed = -(-TILE * token // (packed * TILE)) * TILE
         raise ConfigError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -70,9 +70,14 @@ def _words(error: ErrorDetails, record: type[BaseModel]) -> str:
 
 
 def _fields(record: Any, place: Iterable[str | int]) -> list[str]:
+    """Of the section at this place: a field's own, what may be null, or what a mapping holds."""
     for part in place:
-        field = record.model_fields.get(part)
-        record = field.annotation if field else None
-        if not (isinstance(record, type) and issubclass(record, BaseModel)):
-            return []
-    return list(record.model_fields)
+        if isinstance(record, type) and issubclass(record, BaseModel):
+            field = record.model_fields.get(str(part))
+            record = field.annotation if field else None
+        else:
+            record = get_args(record)[-1] if get_args(record) else None
+        if type(None) in get_args(record):
+            record = next(one for one in get_args(record) if one is not type(None))
+    known = isinstance(record, type) and issubclass(record, BaseModel)
+    return list(record.model_fields) if known else []

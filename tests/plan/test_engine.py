@@ -59,11 +59,12 @@ def check(cases: list[tuple[str, Precision, dict[str, Any] | None, dict[str, Any
         assert planned(model, precision, OPTIONS | options) == is_, f"{model}, {precision.name}, {options}"
 
 
-def test_int8_and_lossless_on_the_three_demo_models() -> None:
+@pytest.mark.parametrize(
+    "models", [[SMOLLM2], pytest.param([QWEN, GEMMA], marks=pytest.mark.slow)], ids=["smollm2", "others"]
+)
+def test_int8_and_lossless_on_the_demo_models(models: list[str]) -> None:
     check([
-        (model, parse([name])[-1], spec_of(name), {})
-        for model in (SMOLLM2, QWEN, GEMMA)
-        for name in ("int8", "lossless")
+        (model, parse([name])[-1], spec_of(name), {}) for model in models for name in ("int8", "lossless")
     ])  # fmt: skip
 
 

@@ -64,7 +64,13 @@ def test_deepseek_v3_has_671_billion_parameters_of_a_byte(tmp_path):
     assert model.weight_bytes == model.parameters
 
 
-@pytest.mark.parametrize("name", ["smollm2-135m-instruct", "qwen2.5-coder-0.5b-instruct", "gemma3-270m"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smollm2-135m-instruct",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("qwen2.5-coder-0.5b-instruct", "gemma3-270m")),
+    ],
+)
 def test_counted_parameters_are_those_in_the_files(name, tmp_path):
     folder = resolve(name)
     with_weights = of_path(folder)

@@ -32,10 +32,11 @@ def rows(
     texts: Mapping[str, list[int]],
     specs: Mapping[str, CacheSpec],
     settings: Settings,
+    control: Path | str,
 ) -> Iterator[Sequence[Row]]:
-    """For each configuration the rows of all texts; the control runs first, and stock vLLM next."""
+    """For each configuration the rows of all texts; the control (a model) runs first, stock vLLM next."""
     with tempfile.TemporaryDirectory(prefix="kvant-fidelity-") as scratch:
-        _run(folder, None, CONTROL, texts, settings, scratch)
+        _run(control, None, CONTROL, texts, settings, scratch)
         for name, spec in {STOCK: None, **specs}.items():
             facts = _run(folder, name, spec, texts, settings, scratch)
             shown = spec or CONTROL
@@ -45,6 +46,7 @@ def rows(
                     _scores(Path(scratch) / f"{text}.scores.npz", settings.first),
                     settings.skip,
                     settings.by_position,
+                    settings.even,
                     model=model,
                     preset=name,
                     text=text,
@@ -54,6 +56,7 @@ def rows(
                     sinks=shown.sinks,
                     window=shown.window,
                     kernel=facts["kernel"],
+                    weights=facts["weights"],
                 )
                 for text in texts
             ]
@@ -102,6 +105,7 @@ def _child(job: dict[str, Any]) -> dict[str, Any]:
 
     spec = None if job["spec"] is None else CacheSpec.from_json(job["spec"])
     engine = Forced(job["model"], spec, job["tokens"], job["dtype"])
+    _same_head(engine, Path(job["scratch"]) / "head", job["control"])
     for text, ids in job["texts"].items():
         states, kept = engine.states(ids), Path(job["scratch"]) / f"{text}.pt"
         if job["control"]:
@@ -110,6 +114,18 @@ def _child(job: dict[str, Any]) -> dict[str, Any]:
         found = compare(torch.load(kept), states, ids, engine.logits, job["first"])
         np.savez(kept.with_suffix(".scores.npz"), kl=found.kl, same=found.same, loss=found.loss)
     return engine.facts()
+
+
+def _same_head(engine: Any, file: Path, control: bool) -> None:
+    """Both models' states go through one head: refuse a model whose head is not the control's."""
+    digest = engine.head_digest()
+    if control:
+        file.write_text(digest)
+    elif file.read_text() != digest:
+        raise EngineError(
+            "the output head is not that of the --control model: their predictions cannot be compared; "
+            "give the model that this one was quantised from, with its head left as it was"
+        )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvant.cache.spec import CacheSpec
+from kvant.errors import ConfigError
 from kvant.quality.fidelity import names
 from kvant.quality.fidelity.settings import Settings
 from kvant.quality.fidelity.texts import Text
@@ -23,8 +24,12 @@ class Request:
     texts: Sequence[Text]
     settings: Settings
     simulated: bool
+    control: Path | str = ""
+    """Folder of `settings.control`; "" is the model itself."""
 
     def __post_init__(self) -> None:
+        if self.settings.control and (self.simulated or self.peers):
+            raise ConfigError("--control: the simulated path and --peers load one model; leave them out")
         for name in self.presets:
             names.check(name, self.calibration)
 

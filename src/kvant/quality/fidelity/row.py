@@ -29,6 +29,7 @@ class Row:
     dppl: float
     dppl_se: float
     kernel: str = ""
+    weights: str = ""
     by_position: list[dict[str, float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -36,7 +37,7 @@ class Row:
         return {name: value for name, value in found.items() if name != "by_position" or value}
 
 
-def made(scores: Scores, skip: int, by_position: bool, **facts: Any) -> Row:
+def made(scores: Scores, skip: int, by_position: bool, even: bool = False, **facts: Any) -> Row:
     """A row from the scores of every position from `skip` on (by position: of all there are)."""
-    buckets = scores.by_position() if by_position else []
+    buckets = scores.by_position(even=even) if by_position else []
     return Row(**facts, **scores.since(skip).summary(), by_position=buckets)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
-"""A model folder with its linear layers rounded to int8 or int4, as vLLM loads it: `python quantise.py MODEL DIR`.
+"""A model folder with its linear layers rounded to int8 or int4, as vLLM loads it.
 
 Round to nearest, no calibration: what is left of the model is a lower bound of what GPTQ or AWQ would leave.
 
-int8   one scale for each output channel; activations int8, one scale a token ("W8A8", compressed-tensors int-quantized)
-int4   one scale for each 32 inputs of a channel; activations 16 bits ("W4A16", compressed-tensors pack-quantized)
+int8   "W8A8": one scale for each output channel; activations int8, one scale a token
+int4   "W4A16": one scale for each 32 inputs of a channel; activations as they come
 
 Embeddings, head and norms stay as they are, so that distributions of both models come from one head.
 """
@@ -36,7 +36,7 @@ FORMAT = {"int8": "int-quantized", "int4": "pack-quantized"}
 
 
 def rounded(weight: torch.Tensor, bits: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes int8 (out, in) and bf16 scales (out, in / group): nearest, symmetric, the largest number at the end.
+    """Codes int8 (out, in) and bf16 scales (out, in / group): nearest, symmetric, the largest at the end.
 
     Four bits end at 7.5 steps, as compressed-tensors has it: -8 is a code too, and 7 takes a half step more.
     """

@@ -1,4 +1,4 @@
-"""`kvant long`: do long texts written over a quantised cache degenerate, and does its error grow along them?"""
+"""`kvant long`: do long texts written over a quantised cache degenerate, and does its error grow?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def long(
         Path | None, typer.Option("--json", metavar="FILE", help="Write every row as JSON, - for stdout.")
     ] = None,
 ) -> None:
-    """Let a model write long texts, greedy and sampled, over 16-bit and quantised caches, and compare them."""
+    """Let a model write long texts over 16-bit and quantised caches, greedy and sampled; compare them."""
     from rich.console import Console
 
     from kvant.bench import result

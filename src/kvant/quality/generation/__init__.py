@@ -1,1 +1,1 @@
-"""Long generations: do texts that a model writes over a quantised cache degenerate, and does its error grow?"""
+"""Long generations: do texts written over a quantised cache degenerate, and does its error grow?"""

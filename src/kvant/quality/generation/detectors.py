@@ -90,7 +90,7 @@ def scripts(text: str) -> dict[str, float]:
 
 
 def strayed(text: str, reference: str) -> float:
-    """How far its scripts are from those of `reference`: total variation, 0 to 1; 0 if either has no letter."""
+    """Distance of its scripts from those of `reference`: total variation, 0 to 1; 0 if one has no letter."""
     here, there = scripts(text), scripts(reference)
     if not here or not there:
         return 0.0

@@ -21,8 +21,10 @@ def write(
     """Token ids written for each of `writing.requests()`, and the kernel that read the cache."""
     from kvant.engine.forced import ENVIRONMENT
 
-    job = {"model": str(folder), "spec": spec and spec.to_json(), "dtype": settings.dtype}
-    job |= {"context": writing.context, "requests": writing.requests(), "prompts": dict(writing.prompts)}
+    job = {
+        "model": str(folder), "spec": spec and spec.to_json(), "dtype": settings.dtype,
+        "context": writing.context, "requests": writing.requests(), "prompts": dict(writing.prompts),
+    }  # fmt: skip
     env = os.environ | ENVIRONMENT | {"VLLM_CPU_OMP_THREADS_BIND": settings.threads}
     env.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
     if isinstance(folder, Path):

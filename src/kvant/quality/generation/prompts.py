@@ -1,4 +1,4 @@
-"""Openings of texts that have no natural end for a long while: written for Kvant, and read without a chat template."""
+"""Openings of texts without a near end: written for Kvant, and read without a chat template."""
 
 from __future__ import annotations
 

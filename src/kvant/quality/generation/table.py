@@ -25,4 +25,5 @@ def lines(found: Growth) -> Iterator[str]:
             f"{found.preset:<24}positions {b['first']:>5} to {b['last']:<5} "
             f"KL {b['kl']:.5f} ± {b['kl_se']:.5f}  top-1 {b['top1']:.4f} ± {b['top1_se']:.4f}"
         )
-    yield f"{found.preset:<24}last quarter - second: {found.growth:+.5f} ± {found.growth_se:.5f}, n = {found.n}"
+    change = f"{found.growth:+.5f} ± {found.growth_se:.5f}"
+    yield f"{found.preset:<24}last quarter - second: {change}, n = {found.n}"

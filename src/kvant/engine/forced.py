@@ -34,7 +34,13 @@ class Forced:
     """An engine with this cache; `spec` None is vLLM's own. `EngineError` if anything else runs."""
 
     def __init__(
-        self, model: Path | str, spec: CacheSpec | None, tokens: int, dtype: str, sequences: int = 1
+        self,
+        model: Path | str,
+        spec: CacheSpec | None,
+        tokens: int,
+        dtype: str,
+        sequences: int = 1,
+        step: int = STEP,
     ) -> None:
         from vllm import LLM
 
@@ -46,7 +52,7 @@ class Forced:
             model=str(model),
             dtype=dtype,
             max_model_len=tokens + 1,
-            max_num_batched_tokens=STEP,
+            max_num_batched_tokens=step,
             max_num_seqs=sequences,
             enforce_eager=True,
             enable_prefix_caching=False,
@@ -83,7 +89,9 @@ class Forced:
         """What the model writes after each prompt (ids, temperature, seed), up to `context` tokens in all.
 
         The end-of-text token is a token like any other: every text has its full length, so that all
-        configurations run the same batches and their texts can be compared.
+        configurations run the same batches and their texts can be compared. The prompts together must fit
+        into a step: vLLM 0.32 on a CPU dies of a seeded request whose prompt is cut ("CPU Generator does
+        not use offset").
         """
         from vllm import SamplingParams
 

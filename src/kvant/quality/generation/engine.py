@@ -40,13 +40,14 @@ def write(
 
 
 def _child(job: dict[str, Any]) -> dict[str, Any]:
-    from kvant.engine.forced import Forced
+    from kvant.engine.forced import STEP, Forced
 
     spec = None if job["spec"] is None else CacheSpec.from_json(job["spec"])
-    engine = Forced(job["model"], spec, job["context"], job["dtype"], sequences=len(job["requests"]))
     requests = [
         (job["prompts"][prompt], temperature, seed) for prompt, _, seed, temperature in job["requests"]
     ]
+    step = max(STEP, sum(len(ids) for ids, *_ in requests))
+    engine = Forced(job["model"], spec, job["context"], job["dtype"], len(requests), step)
     return {"texts": engine.write(requests, job["context"]), "kernel": engine.facts()["kernel"]}
 
 

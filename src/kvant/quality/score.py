@@ -52,8 +52,10 @@ class Scores:
     def by_position(self, buckets: int = 8, even: bool = False) -> list[dict[str, float]]:
         """Means in buckets of positions, each as much wider than the one before, or all as wide."""
         end = self.first + len(self.kl)
-        space = np.linspace if even else np.geomspace
-        edges = space(max(self.first, 1), end, buckets + 1).round().astype(int)
+        if even:
+            edges = np.linspace(self.first, end, buckets + 1).round().astype(int)
+        else:
+            edges = np.geomspace(max(self.first, 1), end, buckets + 1).round().astype(int)
         edges[0] = self.first
         return [
             {

@@ -49,7 +49,8 @@ def test_every_prompt_is_asked_with_every_seed_in_a_fixed_order() -> None:
     writing = Writing({"a": [1], "b": [2, 3]}, decodings(0.8, 2), 10)
     assert writing.requests() == [
         ("a", "greedy", 0, 0.0), ("b", "greedy", 0, 0.0),
-        ("a", "sampled", 1, 0.8), ("b", "sampled", 1, 0.8), ("a", "sampled", 2, 0.8), ("b", "sampled", 2, 0.8),
+        ("a", "sampled", 1, 0.8), ("b", "sampled", 1, 0.8),
+        ("a", "sampled", 2, 0.8), ("b", "sampled", 2, 0.8),
     ]  # fmt: skip
 
 

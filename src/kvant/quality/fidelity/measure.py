@@ -45,7 +45,7 @@ def rows(
     if specs and not request.simulated:
         from kvant.quality.fidelity import engine
 
-        yield from engine.rows(model, folder, ids, specs, request.settings, request.control or folder)
+        yield from engine.rows(model, folder, ids, specs, request.settings, request.control)
     ours = specs if request.simulated else {}
     if ours or request.peers:
         from kvant.quality.fidelity import simulated

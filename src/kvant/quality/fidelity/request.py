@@ -40,6 +40,7 @@ class Request:
 
     @property
     def steps(self) -> int:
-        """Groups of rows of a model; the engine adds stock vLLM."""
+        """Groups of rows of a model; the engine adds stock vLLM and, with --control, its own 16 bits."""
         ours = len(self.presets) + len(self.recipes)
-        return ours + len(self.peers) + (not self.simulated and ours > 0)
+        more = 1 + bool(self.settings.control) if ours and not self.simulated else 0
+        return ours + len(self.peers) + more

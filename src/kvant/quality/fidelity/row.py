@@ -30,11 +30,15 @@ class Row:
     dppl_se: float
     kernel: str = ""
     weights: str = ""
+    against: str = ""
+    """Model whose 16-bit cache is compared with, if not its own."""
     by_position: list[dict[str, float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
-        return {name: value for name, value in found.items() if name != "by_position" or value}
+        return {
+            name: value for name, value in found.items() if value or name not in ("by_position", "against")
+        }
 
 
 def made(scores: Scores, skip: int, by_position: bool, even: bool = False, **facts: Any) -> Row:

@@ -9,15 +9,12 @@ from typing import Any
 
 from kvant.cache.spec import CacheSpec
 from kvant.quality.fidelity import engine as forced
-from kvant.quality.fidelity.engine import CONTROL, STOCK
+from kvant.quality.fidelity.engine import BITS16, CONTROL, STOCK
 from kvant.quality.fidelity.settings import Settings
 from kvant.quality.generation import engine, figures
 from kvant.quality.generation.decoding import SAMPLED, Writing
 from kvant.quality.generation.figures import NAMES, Figures, Written, paired
 from kvant.quality.generation.growth import Growth, growth
-
-BITS16 = "16-bit"
-"""Our own kernel on bf16 pages: the control."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ def grown(
     model: Model, texts: Mapping[str, list[int]], specs: Mapping[str, CacheSpec], settings: Settings
 ) -> Iterator[Growth]:
     """KL along these texts, for stock vLLM and each configuration."""
-    for rows in forced.rows(model.name, model.folder, texts, specs, settings, model.folder):
+    for rows in forced.rows(model.name, model.folder, texts, specs, settings):
         yield growth(rows)
 
 

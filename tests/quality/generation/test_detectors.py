@@ -84,6 +84,7 @@ def test_any_text_has_figures_between_0_and_1(text: str, other: str) -> None:
     assert compression(text) > 0
 
 
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from("ab "), max_size=60).map("".join))
 def test_every_loop_is_one(text: str) -> None:
     found = units(text)

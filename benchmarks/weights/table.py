@@ -1,8 +1,8 @@
 """Weights by KV cache, as a table: `python table.py bf16.json int8.json int4.json`.
 
-The files are of `kvant fidelity --json`: the first of the model itself, the others of its quantised folders with
---control. KL is the mean over texts, in 1e-3 nats, with its standard error: first from the 16-bit model, then
-from the same weights with 16-bit KV. "sum" is what both errors alone add up to.
+The files are of `kvant fidelity --json`: the first of the model itself, the others of its quantised folders
+with --control. KL is the mean over texts, in 1e-3 nats, with its standard error: first from the 16-bit model,
+then from the same weights with 16-bit KV. "sum" is what both errors alone add up to.
 """
 
 from __future__ import annotations

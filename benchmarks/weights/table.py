@@ -2,7 +2,8 @@
 
 The files are of `kvant fidelity --json`: the first of the model itself, the others of its quantised folders
 with --control. KL is the mean over texts, in 1e-3 nats, with its standard error: first from the 16-bit model,
-then from the same weights with 16-bit KV. "sum" is what both errors alone add up to.
+then from the same weights with 16-bit KV. "sum" is what both errors alone add up to: that of the weights with
+16-bit KV, and that of the KV with 16-bit weights (the first file).
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ def mean(rows: list[dict[str, Any]]) -> Mean:
     return Mean(of("kl"), error("kl_se"), of("top1"), of("dppl"), error("dppl_se"))
 
 
-def table(found: dict[str, Any]) -> list[str]:
-    """The lines of one weight format."""
-    rows, presets = found["rows"], list(dict.fromkeys(row["preset"] for row in found["rows"]))
+def table(found: dict[str, Any], whole: dict[str, Any]) -> list[str]:
+    """The lines of one weight format, for the caches of both files; `whole` is of the model itself."""
+    rows = found["rows"]
+    cache: dict[str, list[dict[str, Any]]] = {row["preset"]: [] for row in whole["rows"]}
+    for row in whole["rows"]:
+        cache[row["preset"]].append(row)
+    presets = [preset for preset in cache if any(row["preset"] == preset for row in rows)]
     weights, quantised = rows[0].get("weights") or "bf16", bool(found["settings"].get("control"))
 
     def pick(preset: str, against: bool) -> Mean:
@@ -56,7 +61,8 @@ def table(found: dict[str, Any]) -> list[str]:
     lines = []
     for preset in dict.fromkeys([BITS16, *presets]):
         own, total = pick(preset, False), pick(preset, quantised)
-        lines.append(f"| {weights} | {preset} | {total} | {own} | {1e3 * (alone.kl + own.kl):.2f} |")
+        share = mean(cache[preset]) if preset in cache else Mean()
+        lines.append(f"| {weights} | {preset} | {total} | {own} | {1e3 * (alone.kl + share.kl):.2f} |")
     return lines
 
 
@@ -65,8 +71,9 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     print("| weights | KV | KL | top-1 | perplexity | KL, same weights | top-1 | perplexity | sum |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for file in parser.parse_args().files:
-        print("\n".join(table(json.loads(file.read_text()))))
+    files = [json.loads(file.read_text()) for file in parser.parse_args().files]
+    for found in files:
+        print("\n".join(table(found, files[0])))
 
 
 if __name__ == "__main__":

@@ -83,15 +83,19 @@ def test_the_engine_runs_it_and_compares_it_with_the_model_it_was_made_from(
     out, text = tmp_path / "f.json", tmp_path / "mine.txt"
     text.write_text("The quick brown fox jumps over the lazy dog. " * 10)
     words = ("fidelity", str(quantised), "--text", str(text), "--tokens", "128", "--preset")
-    result = kvant_command(*words, "int4/int4", "--control", str(model), "--json", str(out))
+    result = kvant_command(*words, "codebook2/codebook2", "--control", str(model), "--json", str(out))
     assert result.status == 0, result.err
     rows = {(row["preset"], "against" in row): row for row in json.loads(out.read_text())["rows"]}
-    assert {*rows} == {("16-bit", True)} | {(p, a) for p in ("stock", "int4/int4") for a in (True, False)}
+    assert {*rows} == {("16-bit", True)} | {
+        (p, a) for p in ("stock", "codebook2/codebook2") for a in (True, False)
+    }
     kernel = {"int8": "CPUInt8ScaledMMLinearKernel", "int4": "CPUWNA16LinearKernel"}[quantised.name]
     assert all(row["weights"].startswith(kernel) for row in rows.values())
     low, high = (1e-5, 0.05) if quantised.name == "int8" else (1e-3, 1.0)
     assert low < rows["16-bit", True]["kl"] < high
-    assert rows["stock", False]["kl"] < rows["int4/int4", False]["kl"] < rows["int4/int4", True]["kl"]
+    # With activations in int8 the noise of 16 bits is no longer small: only coarse codes stand out.
+    assert rows["16-bit", True]["kl"] < rows["codebook2/codebook2", True]["kl"]
+    assert rows["stock", False]["kl"] < rows["codebook2/codebook2", False]["kl"]
 
     other = made.model(tmp_path / "other", head_dim=64, intermediate_size=128, vocab_size=260)
     result = kvant_command(*words, "int8/int8", "--control", str(other))

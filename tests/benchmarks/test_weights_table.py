@@ -20,13 +20,15 @@ def test_texts_are_averaged_and_their_errors_are_independent() -> None:
 
 def test_both_errors_are_seen_apart_and_added() -> None:
     rows = [_row("16-bit", 0.05, against="base"), _row("max", 0.07, against="base"), _row("max", 0.03)]
-    lines = table({"rows": rows, "settings": {"control": "base"}})
+    whole = {"rows": [_row("max", 0.02, weights=""), _row("int8", 0.001, weights="")], "settings": {}}
+    lines = table({"rows": rows, "settings": {"control": "base"}}, whole)
     assert [line.split(" | ")[1:3] for line in lines] == [["16-bit", "50.00 ± 3.00"], ["max", "70.00 ± 3.00"]]
     assert lines[1].split(" | ")[5] == "30.00 ± 3.00"
-    assert [line.split(" | ")[-1] for line in lines] == ["50.00 |", "80.00 |"]
+    assert [line.split(" | ")[-1] for line in lines] == ["50.00 |", "70.00 |"]
 
 
 def test_the_model_itself_has_no_share_of_weights() -> None:
-    lines = table({"rows": [_row("max", 0.03, weights="")], "settings": {}})
+    whole = {"rows": [_row("max", 0.03, weights="")], "settings": {}}
+    lines = table(whole, whole)
     assert lines[0].startswith("| bf16 | 16-bit | 0.00 ± 0.00 | 1.000")
     assert lines[1].split(" | ")[2] == lines[1].split(" | ")[5] == "30.00 ± 3.00"

@@ -10,7 +10,7 @@ import pytest
 from tests.recipes import made
 
 FIELDS = {
-    "model", "preset", "text", "path", "n", "bits", "effective_bits", "sinks", "window", "kernel",
+    "model", "preset", "text", "path", "n", "bits", "effective_bits", "sinks", "window", "kernel", "weights",
     "kl", "kl_se", "kl_p99", "top1", "top1_se", "dppl", "dppl_se",
 }  # fmt: skip
 
@@ -73,6 +73,11 @@ def test_peers_are_simulated_whatever_the_path(kvant_command, folder: Path, tmp_
         (("{}", "--preset", "int8", "--tokens", "64", "--text", "{}/short.txt"), "text short: 9 tokens"),
         (("{}", "--plot", "{}/f.txt"), "must end in .svg"),
         (("{}", "--preset", "codebook9"), "no preset is named 'codebook9'"),
+        (
+            ("{}", "--preset", "int8", "--control", "{}", "--path", "simulated"),
+            "--control: the simulated path",
+        ),
+        (("{}", "--preset", "int8", "--control", "/no/such/folder"), "does not exist"),
         (("/no/such/folder",), "does not exist"),
     ],
 )

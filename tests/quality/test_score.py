@@ -45,6 +45,9 @@ def test_buckets_of_positions_cover_all_of_them_once() -> None:
     assert (found[0]["first"], found[-1]["last"]) == (0, 2046)
     assert all(a["last"] + 1 == b["first"] for a, b in pairwise(found))
     assert [b["kl"] for b in found] == [(b["first"] + b["last"]) / 2 for b in found]
+    even = Scores(0, kl, kl % 2, kl).by_position(4, even=True)
+    assert [(b["first"], b["last"]) for b in even] == [(0, 511), (512, 1023), (1024, 1534), (1535, 2046)]
+    assert [b["top1"] for b in even[:2]] == [0.5] * 2
 
 
 @pytest.mark.parametrize(("tokens", "skip"), [(2048, 2040), (16, 0), (100, -1)])

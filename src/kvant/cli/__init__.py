@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, calibrate, config, doctor, fidelity, models, plan, serve, tune
+from kvant.cli import bench, calibrate, config, doctor, fidelity, long, models, plan, serve, tune
 from kvant.errors import KvantError
 
 MISUSE = 2
@@ -30,6 +30,7 @@ app.command("serve")(serve.serve)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("fidelity")(fidelity.fidelity)
+app.command("long")(long.long)
 app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)
 app.add_typer(bench.app, name="bench")

@@ -28,6 +28,10 @@ def fidelity(
     recipe: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A recipe of `kvant calibrate`; may be repeated.")
     ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Compare with this model's 16-bit cache. [default: its own]"),
+    ] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Calibrated key transforms for +gm.")
     ] = None,
@@ -79,11 +83,12 @@ def fidelity(
     presets = [name for names in given for name in names.split(",") if name]
     cores = threads or f"0-{len(os.sched_getaffinity(0)) - 1}"
     scored = tokens * 17 // 32 if skip is None else skip
-    settings = Settings(tokens, scored, dtype, by_position, cores)
+    settings = Settings(tokens, scored, dtype, by_position, cores, control=control or "")
     others = [name for name in (_peers() if peers else []) if name not in presets]
     request = Request(
-        presets, recipe or [], calibration, others, texts.load(text or []), settings, path == "simulated"
-    )
+        presets, recipe or [], calibration, others, texts.load(text or []), settings, path == "simulated",
+        resolve(control) if control else "",
+    )  # fmt: skip
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
     where = report.facts(settings, request.texts)
     found: list[Row] = []

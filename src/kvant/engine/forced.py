@@ -1,11 +1,15 @@
 """Texts through the engine teacher-forced: the last hidden state of every position, and the way to logits.
 
+The same engine also writes texts of its own, for whoever compares those.
+
 One engine of one configuration, in this process; whoever wants several runs each in a process of its own,
 with `ENVIRONMENT` set.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,15 @@ STEP = 512
 class Forced:
     """An engine with this cache; `spec` None is vLLM's own. `EngineError` if anything else runs."""
 
-    def __init__(self, model: Path | str, spec: CacheSpec | None, tokens: int, dtype: str) -> None:
+    def __init__(
+        self,
+        model: Path | str,
+        spec: CacheSpec | None,
+        tokens: int,
+        dtype: str,
+        sequences: int = 1,
+        step: int = STEP,
+    ) -> None:
         from vllm import LLM
 
         ours: dict[str, Any] = {}
@@ -40,8 +52,8 @@ class Forced:
             model=str(model),
             dtype=dtype,
             max_model_len=tokens + 1,
-            max_num_batched_tokens=STEP,
-            max_num_seqs=1,
+            max_num_batched_tokens=step,
+            max_num_seqs=sequences,
             enforce_eager=True,
             enable_prefix_caching=False,
             skip_tokenizer_init=True,
@@ -73,6 +85,30 @@ class Forced:
             )
         return found
 
+    def write(self, requests: Sequence[tuple[list[int], float, int]], context: int) -> list[list[int]]:
+        """What the model writes after each prompt (ids, temperature, seed), up to `context` tokens in all.
+
+        The end-of-text token is a token like any other: every text has its full length, so that all
+        configurations run the same batches and their texts can be compared. The prompts together must fit
+        into a step: vLLM 0.32 on a CPU dies of a seeded request whose prompt is cut ("CPU Generator does
+        not use offset").
+        """
+        from vllm import SamplingParams
+
+        prompts = [{"prompt_token_ids": ids} for ids, _, _ in requests]
+        sampling = [
+            SamplingParams(
+                temperature=temperature,
+                seed=seed,
+                max_tokens=context - len(ids),
+                ignore_eos=True,
+                detokenize=False,
+            )
+            for ids, temperature, seed in requests
+        ]
+        found = self.llm.generate(prompts, sampling, use_tqdm=False)
+        return [list(one.outputs[0].token_ids) for one in found]
+
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Float32 logits (n, vocabulary): the model's own would be rounded to its type."""
         processor, head = self.model.logits_processor, self._head()
@@ -87,15 +123,31 @@ class Forced:
         config = self.llm.llm_engine.vllm_config.model_config
         return {
             "kernel": first.get("kernel", "vLLM's own"),
+            "weights": linear(self.model),
             "layers": len(self._layers),
             "head_dim": config.get_head_size(),
             "kv_heads": config.get_total_num_kv_heads(),
         }
 
+    def head_digest(self) -> str:
+        """SHA-256 of the weights that turn states into logits."""
+        return hashlib.sha256(self._head().contiguous().view(torch.uint8).numpy()).hexdigest()
+
     def _head(self) -> torch.Tensor:
         head = getattr(self.model, "lm_head", None)
         weight: torch.Tensor = (self.model.model.embed_tokens if head is None else head).weight
         return weight
+
+
+def linear(model: torch.nn.Module) -> str:
+    """What multiplies with the weights of the linear layers; "" for vLLM's own in the model's type."""
+    found = set()
+    for module in model.modules():
+        kernel = getattr(getattr(module, "scheme", None), "kernel", None)
+        if kernel is not None:
+            a8 = " w4a8" if getattr(module, "use_w4a8", False) else ""
+            found.add(type(kernel).__name__ + a8)
+    return ", ".join(sorted(found))
 
 
 def check(report: dict[str, Any], spec: CacheSpec) -> None:

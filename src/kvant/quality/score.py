@@ -49,13 +49,22 @@ class Scores:
             "dppl_se": mean * standard_error(self.loss),
         }
 
-    def by_position(self, buckets: int = 8) -> list[dict[str, float]]:
-        """Mean KL in buckets of positions, each as much wider than the one before."""
+    def by_position(self, buckets: int = 8, even: bool = False) -> list[dict[str, float]]:
+        """Means in buckets of positions, each as much wider than the one before, or all as wide."""
         end = self.first + len(self.kl)
-        edges = np.geomspace(max(self.first, 1), end, buckets + 1).round().astype(int)
+        if even:
+            edges = np.linspace(self.first, end, buckets + 1).round().astype(int)
+        else:
+            edges = np.geomspace(max(self.first, 1), end, buckets + 1).round().astype(int)
         edges[0] = self.first
         return [
-            {"first": int(a), "last": int(b) - 1, "kl": float(part.mean()), "kl_se": standard_error(part)}
+            {
+                "first": int(a),
+                "last": int(b) - 1,
+                "kl": float(part.mean()),
+                "kl_se": standard_error(part),
+                "top1": float(self.same[a - self.first : b - self.first].mean()),
+            }
             for a, b in pairwise(np.unique(edges))
             if len(part := self.kl[a - self.first : b - self.first])
         ]

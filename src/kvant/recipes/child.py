@@ -19,6 +19,7 @@ QUIET = {
     "OMP_WAIT_POLICY": "passive",
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_VERBOSITY": "error",
+    "TQDM_DISABLE": "1",
 }
 """Environment of a calibration, where the user has set nothing else."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kvant.errors import CalibrationError
+from kvant.models import weights
 from kvant.recipes.moments import Moments
 from kvant.recipes.observe import Observer
 from kvant.recipes.plan import Span
@@ -48,7 +49,11 @@ def observer(folder: Path, device: str, trial: Callable[[], Span]) -> Observer:
     dtype: Any = torch.bfloat16 if device != "cpu" or torch.cpu._is_avx512_bf16_supported() else torch.float32
     try:
         model = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=dtype, local_files_only=True, trust_remote_code=False
+            str(folder),
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            **weights.reading(folder),
         ).to(device)
         watched = Observer(model.eval(), Moments({}))
         watched.read(trial())

@@ -22,14 +22,20 @@ Ids = Mapping[str, list[int]]
 
 def tokens(folder: Path | str, texts: Sequence[Text], settings: Settings) -> Ids:
     """What both paths are given; refuses a text that is too short, and a model that is."""
+    words = tokenizer(folder, settings)
+    return {text.name: text.ids(words, settings.tokens) for text in texts}
+
+
+def tokenizer(folder: Path | str, settings: Settings) -> Any:
+    """The model's, once it is known that the model has positions enough."""
     from transformers import AutoConfig, AutoTokenizer
 
     try:
-        config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+        config, words = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder}: {str(error).splitlines()[0]}") from error
     settings.check(str(folder), getattr(config.get_text_config(), "max_position_embeddings", None))
-    return {text.name: text.ids(tokenizer, settings.tokens) for text in texts}
+    return words
 
 
 def rows(
@@ -39,7 +45,7 @@ def rows(
     if specs and not request.simulated:
         from kvant.quality.fidelity import engine
 
-        yield from engine.rows(model, folder, ids, specs, request.settings)
+        yield from engine.rows(model, folder, ids, specs, request.settings, request.control)
     ours = specs if request.simulated else {}
     if ours or request.peers:
         from kvant.quality.fidelity import simulated

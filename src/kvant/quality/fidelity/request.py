@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvant.cache.spec import CacheSpec
+from kvant.errors import ConfigError
 from kvant.quality.fidelity import names
 from kvant.quality.fidelity.settings import Settings
 from kvant.quality.fidelity.texts import Text
@@ -23,8 +24,12 @@ class Request:
     texts: Sequence[Text]
     settings: Settings
     simulated: bool
+    control: Path | str = ""
+    """Folder of `settings.control`; "" is the model itself."""
 
     def __post_init__(self) -> None:
+        if self.settings.control and (self.simulated or self.peers):
+            raise ConfigError("--control: the simulated path and --peers load one model; leave them out")
         for name in self.presets:
             names.check(name, self.calibration)
 
@@ -35,6 +40,7 @@ class Request:
 
     @property
     def steps(self) -> int:
-        """Groups of rows of a model; the engine adds stock vLLM."""
+        """Groups of rows of a model; the engine adds stock vLLM and, with --control, its own 16 bits."""
         ours = len(self.presets) + len(self.recipes)
-        return ours + len(self.peers) + (not self.simulated and ours > 0)
+        more = 1 + bool(self.settings.control) if ours and not self.simulated else 0
+        return ours + len(self.peers) + more

@@ -29,14 +29,19 @@ class Row:
     dppl: float
     dppl_se: float
     kernel: str = ""
+    weights: str = ""
+    against: str = ""
+    """Model whose 16-bit cache is compared with, if not its own."""
     by_position: list[dict[str, float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
-        return {name: value for name, value in found.items() if name != "by_position" or value}
+        return {
+            name: value for name, value in found.items() if value or name not in ("by_position", "against")
+        }
 
 
-def made(scores: Scores, skip: int, by_position: bool, **facts: Any) -> Row:
+def made(scores: Scores, skip: int, by_position: bool, even: bool = False, **facts: Any) -> Row:
     """A row from the scores of every position from `skip` on (by position: of all there are)."""
-    buckets = scores.by_position() if by_position else []
+    buckets = scores.by_position(even=even) if by_position else []
     return Row(**facts, **scores.since(skip).summary(), by_position=buckets)  # type: ignore[arg-type]

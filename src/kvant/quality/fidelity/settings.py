@@ -19,6 +19,10 @@ class Settings:
     dtype: str
     by_position: bool
     threads: str
+    even: bool = False
+    """Buckets of positions all of one width."""
+    control: str = ""
+    """Model whose 16-bit cache is compared with, where it is another than the model itself."""
 
     @property
     def first(self) -> int:

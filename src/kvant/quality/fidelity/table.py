@@ -17,8 +17,9 @@ HEAD = (
 
 
 def line(row: Row) -> str:
+    name = f"{row.preset} vs {row.against}" if row.against else row.preset
     return (
-        f"{row.preset:<34}{row.path:<10}{row.text:<12}{row.bits:>6.3f}{row.effective_bits:>10.3f}"
+        f"{name:<34}{row.path:<10}{row.text:<12}{row.bits:>6.3f}{row.effective_bits:>10.3f}"
         f"{row.kl:>9.5f}{row.kl_se:>8.5f}{row.kl_p99:>8.4f}{row.top1:>7.3f}"
         f"{row.dppl:>+10.2%} ± {row.dppl_se:.2%}"
     )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from kvant.errors import ModelError
+from kvant.models import weights
 from kvant.quality.simulated.attention import attend
 from kvant.quality.simulated.scheme import CONTROL, Scheme, Shape
 
@@ -35,7 +36,7 @@ class Simulator:
 
         AttentionInterface.register(NAME, _attention)
         self.model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, dtype), attn_implementation=NAME
+            folder, dtype=getattr(torch, dtype), attn_implementation=NAME, **weights.reading(folder)
         ).eval()
         self.config = config = self.model.config.get_text_config()
         for name in ("logit_scale", "logits_scaling"):

@@ -13,10 +13,11 @@ def prompt(length: int, seed: int = 0) -> list[int]:
 
 
 def generate(llm: Any, prompts: list[list[int]], tokens: int = 16, **options: Any) -> list[Any]:
-    """Greedy completions, in the order of the prompts."""
+    """Completions, greedy unless `options` say otherwise, in the order of the prompts."""
     from vllm import SamplingParams
 
-    params = SamplingParams(max_tokens=tokens, temperature=0, ignore_eos=True, detokenize=False, **options)
+    asked = {"max_tokens": tokens, "temperature": 0, "ignore_eos": True, "detokenize": False, **options}
+    params = SamplingParams(**asked)
     return llm.generate([{"prompt_token_ids": p} for p in prompts], params, use_tqdm=False)
 
 

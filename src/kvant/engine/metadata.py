@@ -10,6 +10,7 @@ from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionMetadata, AttentionMetadataBuilder, CommonAttentionMetadata
 
+from kvant.engine import seeds
 from kvant.engine.announce import announce
 from kvant.engine.scratch import SCRATCH, STAGING
 from kvant.errors import EngineError
@@ -42,6 +43,8 @@ class KvantMetadataBuilder(AttentionMetadataBuilder[KvantMetadata]):
         device: torch.device,
     ) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        if device.type == "cpu":
+            seeds.mend()
         scheduler = vllm_config.scheduler_config
         layers = list(get_layers_from_vllm_config(vllm_config, Attention, layer_names).values())
         for layer in layers:

@@ -1,0 +1,23 @@
+"""Every suite by name, made from its section of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvant.quality.gate.settings import Settings
+from kvant.quality.gate.suites.base import Suite
+from kvant.quality.gate.suites.fidelity import Fidelity
+from kvant.quality.gate.suites.golden import Golden
+from kvant.quality.gate.suites.needle import Needle
+
+SUITES: dict[str, Callable[[Any], Suite]] = {
+    "fidelity": Fidelity,
+    "needle": Needle,
+    "golden": Golden,
+}
+
+
+def chosen(settings: Settings) -> list[Suite]:
+    """Those the settings name, in their order."""
+    return [SUITES[name](getattr(settings, name)) for name in settings.suites]

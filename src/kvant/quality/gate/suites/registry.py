@@ -7,14 +7,20 @@ from typing import Any
 
 from kvant.quality.gate.settings import Settings
 from kvant.quality.gate.suites.base import Suite
+from kvant.quality.gate.suites.code import Code
 from kvant.quality.gate.suites.fidelity import Fidelity
 from kvant.quality.gate.suites.golden import Golden
+from kvant.quality.gate.suites.longqa import Longqa
 from kvant.quality.gate.suites.needle import Needle
+from kvant.quality.gate.suites.summary import Summary
 
 SUITES: dict[str, Callable[[Any], Suite]] = {
     "fidelity": Fidelity,
     "needle": Needle,
     "golden": Golden,
+    "longqa": Longqa,
+    "summary": Summary,
+    "code": Code,
 }
 
 

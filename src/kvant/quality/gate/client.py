@@ -1,4 +1,4 @@
-"""What the gate asks of an arm: greedy answers, and the log-probabilities of given text. OpenAI's API only.
+"""What the gate asks of an arm: answers, and the log-probabilities of given text. OpenAI's API only.
 
 Scoring given text uses `prompt_logprobs`, which vLLM (and so Kvant) adds to /v1/completions.
 """
@@ -37,6 +37,8 @@ class Answer:
     tokens: tuple[str, ...] = ()
     likely: tuple[Likely, ...] = ()
     finish: str = ""
+    used: int = 0
+    """Tokens written, as the server counts them."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +70,26 @@ class Client:
         self.model = model or self._only_model()
 
     def complete(
-        self, prompt: str, tokens: int, top: int | None = None, stop: Sequence[str] | None = None
+        self,
+        prompt: str,
+        tokens: int,
+        top: int | None = None,
+        stop: Sequence[str] | None = None,
+        **sampling: float,
     ) -> Answer:
-        """Greedy continuation of a text."""
+        """Continuation of a text, greedy unless `sampling` (temperature, seed) says otherwise."""
         extra = {} if top is None else {"logprobs": top}
-        (choice,) = self._completions(
-            prompt=prompt, max_tokens=tokens, stop=list(stop or ()) or None, **extra
-        ).choices
-        found = choice.logprobs
-        if top is not None and (found is None or not found.top_logprobs):
+        fields = {"prompt": prompt, "max_tokens": tokens, "stop": list(stop or ()) or None}
+        found = self._completions(**fields, **extra, **sampling)
+        (choice,) = found.choices
+        used = found.usage.completion_tokens if found.usage else 0
+        given = choice.logprobs
+        if top is not None and (given is None or not given.top_logprobs):
             raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
         if top is None:
-            return Answer(choice.text, finish=choice.finish_reason)
-        likely = tuple(dict(one) for one in found.top_logprobs)
-        return Answer(choice.text, tuple(found.tokens), likely, choice.finish_reason)
+            return Answer(choice.text, finish=choice.finish_reason, used=used)
+        likely = tuple(dict(one) for one in given.top_logprobs)
+        return Answer(choice.text, tuple(given.tokens), likely, choice.finish_reason, used)
 
     def chat(self, messages: Sequence[Mapping[str, str]], tokens: int, top: int | None = None) -> Answer:
         """Greedy answer to a conversation."""
@@ -131,7 +139,7 @@ class Client:
         from openai import OpenAIError
 
         try:
-            return create(model=self.model, temperature=0, **fields)
+            return create(**{"model": self.model, "temperature": 0, **fields})
         except OpenAIError as error:
             raise EngineError(f"{self.url}: {type(error).__name__}: {str(error)[:500]}") from error
 

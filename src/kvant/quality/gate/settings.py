@@ -104,9 +104,11 @@ class Code(Section):
 class Long(Section):
     """Long generations: repetition, early stop, change of language, tool calls that cannot be read."""
 
-    prompts: Count = Field(default=8, description="Generations.")
+    prompts: Count = Field(default=24, description="Generations; every fourth is a log of tool calls.")
     tokens: Count = Field(default=1024, description="Tokens of each.")
-    defects: Share = Field(default=0.30, description="Most that the share of defective answers may grow.")
+    temperature: Positive = Field(default=0.8, description="Of the sampling; both arms draw with one seed.")
+    repetition: Share = Field(default=0.15, description="Most that the share of repeated 4-grams may grow.")
+    defects: Share = Field(default=0.25, description="Most that the share of sound texts may fall.")
 
 
 class Settings(Section):

@@ -50,10 +50,12 @@ _CHINESE = {
     "expected answers gained": "预期答案的增减",
     "right answers gained": "正确答案的增减",
     "part clearly": "明显分歧的比例",
+    "repetition grows": "重复片段的增幅",
+    "repeated": "重复片段",
+    "sound texts gained": "完好文本的增减",
+    "sound": "完好文本",
     "score gained": "得分增减",
     "score": "得分",
-    "defects gained": "缺陷比例的增幅",
-    "defective": "缺陷比例",
 }
 
 ENGLISH_TEXT = {

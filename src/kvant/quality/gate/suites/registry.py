@@ -10,6 +10,7 @@ from kvant.quality.gate.suites.base import Suite
 from kvant.quality.gate.suites.code import Code
 from kvant.quality.gate.suites.fidelity import Fidelity
 from kvant.quality.gate.suites.golden import Golden
+from kvant.quality.gate.suites.long import Long
 from kvant.quality.gate.suites.longqa import Longqa
 from kvant.quality.gate.suites.needle import Needle
 from kvant.quality.gate.suites.summary import Summary
@@ -21,6 +22,7 @@ SUITES: dict[str, Callable[[Any], Suite]] = {
     "longqa": Longqa,
     "summary": Summary,
     "code": Code,
+    "long": Long,
 }
 
 

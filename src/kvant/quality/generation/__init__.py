@@ -1,0 +1,1 @@
+"""Long generations: do texts written over a quantised cache degenerate, and does its error grow?"""

@@ -1,4 +1,4 @@
-"""The gate against real servers: an arm passes against itself, a worse cache fails, and so do the statuses."""
+"""The gate against real servers: an arm passes against itself, a worse cache fails; statuses."""
 
 from __future__ import annotations
 

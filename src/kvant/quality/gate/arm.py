@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ MODEL = "smollm2-135m-instruct"
 SECONDS = 86_400.0
 PATIENT = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive")}
 """Threads that spin while they wait are starved many times over when something else runs as well."""
+STEP = 512
+"""Tokens computed at once: log-probabilities of a whole vocabulary are in memory for each."""
 START_SECONDS = 900.0
 """A preset may have to be calibrated first."""
 
@@ -37,8 +39,6 @@ class Arm:
     what: str
     model: str | None
     max_context: int
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """More fields of the configuration of a server that is started here."""
 
     def __post_init__(self) -> None:
         if not self.url:
@@ -71,8 +71,8 @@ class Arm:
             "serving.port": port,
             "serving.max_context": self.max_context,
             "serving.timeout": SECONDS,
+            "engine.max_num_batched_tokens": STEP,
             **self._cache(),
-            **self.options,
         }
 
     def _cache(self) -> dict[str, Any]:

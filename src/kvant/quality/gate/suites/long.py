@@ -49,9 +49,8 @@ class Long:
 
     def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
         openings: Mapping[str, Sequence[str]] = json.loads(OPENINGS.read_text(encoding="utf-8"))
-        texts = rng.sample(
-            [text for some in openings.values() for text in some], sum(map(len, openings.values()))
-        )
+        texts = [text for some in openings.values() for text in some]
+        rng.shuffle(texts)
         found = []
         for n in range(self.options.prompts):
             tools = n % 4 == 3

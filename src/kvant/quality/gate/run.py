@@ -25,8 +25,6 @@ from kvant.quality.gate.verdict import Verdict, worst
 
 EARLY = 0.001
 LOOKS = 3
-FEWEST = 12
-"""Tasks between two looks, at least."""
 
 Say = Callable[[str, int, int], None]
 """What is asked of whom, tasks done, tasks in all."""
@@ -71,7 +69,7 @@ def _baseline(client: Client, settings: Settings, say: Say) -> Iterator[Asked]:
 
 def _candidate(client: Client, asked: Asked, settings: Settings, say: Say) -> Result:
     suite, planned = asked.suite, len(asked.tasks)
-    step = max(FEWEST, -(-planned // LOOKS))
+    step = max(suite.fewest, -(-planned // LOOKS))
     pairs: list[Pair] = []
     started = time.monotonic()
     try:

@@ -59,6 +59,8 @@ class Suite(Protocol):
     """One file of this package each; `SUITES` in registry.py names them."""
 
     name: str
+    fewest: int
+    """Tasks between two looks, at least."""
 
     def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Any]:
         """In an order in which any beginning is as good a sample as any other."""

@@ -41,6 +41,7 @@ class Task:
 
 class Code:
     name = "code"
+    fewest = 12
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -39,6 +39,7 @@ class Task:
 
 class Fidelity:
     name = "fidelity"
+    fewest = 1
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -37,6 +37,7 @@ class Parted:
 
 class Golden:
     name = "golden"
+    fewest = 12
 
     def __init__(self, options: Options) -> None:
         self.options = options

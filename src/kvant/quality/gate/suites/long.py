@@ -43,6 +43,7 @@ class Task:
 
 class Long:
     name = "long"
+    fewest = 12
 
     def __init__(self, options: Options) -> None:
         self.options = options

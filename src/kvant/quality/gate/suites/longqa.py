@@ -31,6 +31,7 @@ TAIL = 500
 
 class Longqa:
     name = "longqa"
+    fewest = 12
 
     def __init__(self, options: Options) -> None:
         self.options = options

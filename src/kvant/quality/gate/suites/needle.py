@@ -40,6 +40,7 @@ class Needle:
     """Text completion, so that base models can be asked as well."""
 
     name = "needle"
+    fewest = 12
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -33,6 +33,7 @@ class Task:
 
 class Summary:
     name = "summary"
+    fewest = 8
 
     def __init__(self, options: Options) -> None:
         self.options = options

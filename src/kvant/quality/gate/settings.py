@@ -53,7 +53,7 @@ class Needle(Section):
         default=(0.0, 0.25, 0.5, 0.75, 1.0), strict=False, description="Where it is hidden; 0 is the start."
     )
     keys: Annotated[tuple[Count, ...], AfterValidator(_distinct)] = Field(
-        default=(1, 4), strict=False, description="Numbers hidden, each under a key of its own."
+        default=(1, 2), strict=False, description="Numbers hidden, each under a key of its own."
     )
     trials: Count = Field(default=2, description="Texts for each length, depth and number of keys.")
     loss: Share = Field(default=0.10, description="Most that the share of found needles may fall.")

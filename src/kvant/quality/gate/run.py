@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from kvant.errors import EngineError
+from kvant.errors import ConfigError, EngineError
 from kvant.quality.gate.arm import Arm
 from kvant.quality.gate.client import Client
 from kvant.quality.gate.material import Ruler
@@ -58,6 +58,8 @@ def _baseline(client: Client, settings: Settings, say: Say) -> Iterator[Asked]:
     ruler = Ruler.of(client.length)
     for suite in chosen(settings):
         tasks = suite.tasks(random.Random(f"{suite.name} {settings.seed}"), ruler)
+        if not tasks:
+            raise ConfigError(f"{suite.name}: its file holds no task with an expected answer")
         started = time.monotonic()
         answers = _ask(client, suite, tasks, settings.concurrency)
         found = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 LAYER = 12
-ENTRY = 5
+ENTRY = 2
+"""Of the 4-bit table: level 47 of 127. (Entry 5 is level 2: with the wrong sign it harms nothing.)"""
 
 
 def wrong_seed() -> None:

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 CONTEXT = 4096
 SETTINGS = Settings(
     fidelity=Fidelity(texts=2, tokens=1024),
-    needle=Needle(lengths=(1024,), trials=6),
-    golden=Golden(prompts=16, tokens=24, context=512, parted=0.35),
+    needle=Needle(lengths=(256,), trials=9),
+    golden=Golden(prompts=10, tokens=12, context=192, parted=0.45),
 )
 REPEATS = 20
 

@@ -55,8 +55,8 @@ class Needle(Section):
     keys: Annotated[tuple[Count, ...], AfterValidator(_distinct)] = Field(
         default=(1, 2), strict=False, description="Numbers hidden, each under a key of its own."
     )
-    trials: Count = Field(default=2, description="Texts for each length, depth and number of keys.")
-    loss: Share = Field(default=0.10, description="Most that the share of found needles may fall.")
+    trials: Count = Field(default=3, description="Texts for each length, depth and number of keys.")
+    loss: Share = Field(default=0.12, description="Most that the share of found needles may fall.")
 
 
 class Golden(Section):

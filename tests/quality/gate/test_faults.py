@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 
 CONTEXT = 4096
 SETTINGS = Settings(
-    fidelity=Fidelity(texts=2, tokens=1024),
+    fidelity=Fidelity(texts=3, tokens=1024),
     needle=Needle(lengths=(256,), trials=9),
-    golden=Golden(prompts=10, tokens=12, context=192, parted=0.45),
+    golden=Golden(prompts=12, tokens=24, context=192, parted=0.40),
 )
 REPEATS = 20
 

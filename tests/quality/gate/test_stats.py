@@ -38,6 +38,15 @@ def test_the_bootstrap_covers_the_mean_of_a_skewed_amount() -> None:
     assert 0.02 * rounds < missed < 0.1 * rounds  # close to .05: neither blind nor boundless
 
 
+def test_a_ratio_weighs_its_units_by_their_size() -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 50, 80)
+    sums = [rng.exponential(size=n).sum() for n in sizes]
+    found = stats.ratio(sums, list(sizes), 0.05)
+    assert found.value == pytest.approx(sum(sums) / sizes.sum())
+    assert 0.9 < found.low < found.value < found.high < 1.1
+
+
 def test_too_few_units_say_nothing() -> None:
     assert stats.mean([0.1], 0.05).high == np.inf
     assert stats.gain([], 0.05).low == -1

@@ -69,6 +69,16 @@ def mean(units: Sequence[float] | NDArray[np.float64], alpha: float, seed: int =
     return Interval(float(x.mean()), float(low), float(high))
 
 
+def ratio(sums: Sequence[float], sizes: Sequence[int], alpha: float, seed: int = 0) -> Interval:
+    """Percentile bootstrap of a mean over unequal units, each the sum of so many values."""
+    x, n = np.asarray(sums, float), np.asarray(sizes, float)
+    if len(x) < 2 or not n.all():
+        return Interval(math.nan, -math.inf, math.inf)
+    drawn = np.random.default_rng(seed).integers(0, len(x), (RESAMPLES, len(x)))
+    low, high = np.quantile(x[drawn].sum(axis=1) / n[drawn].sum(axis=1), [alpha, 1 - alpha])
+    return Interval(float(x.sum() / n.sum()), float(low), float(high))
+
+
 def runs(x: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     """Means of runs of `length` neighbours, which are correlated; a shorter rest is left out."""
     whole = len(x) // length * length

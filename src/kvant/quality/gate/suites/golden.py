@@ -28,11 +28,15 @@ CONTEXT = 300
 
 @dataclass(frozen=True)
 class Parted:
-    """Where two answers part (None: they do not), and by how many nats the baseline preferred its own."""
+    """Where two answers part (None: they do not), and by how many nats the baseline preferred its own.
+
+    `kl` is the sum over the `read` tokens before which both had read the same.
+    """
 
     at: int | None
     nats: float
     kl: float
+    read: int
 
 
 class Golden:
@@ -57,9 +61,10 @@ class Golden:
         o = self.options
         parted = [compare(pair.baseline, pair.candidate) for pair in pairs]
         clear = [one.at is not None and one.nats > o.tie for one in parted]
-        kl = stats.mean([one.kl for one in parted], alpha)
+        read = [one for one in parted if one.read]
+        kl = stats.ratio([one.kl for one in read], [one.read for one in read], alpha)
         checks = [
-            at_most("KL (nats)", kl, o.kl, f"bootstrap over {len(pairs)} answers, to where they part"),
+            at_most("KL (nats)", kl, o.kl, f"bootstrap over {len(read)} answers, to where they part"),
             at_most(
                 "part clearly",
                 stats.proportion(sum(clear), len(pairs), alpha),
@@ -100,7 +105,7 @@ def compare(before: Answer, after: Answer) -> Parted:
     if at is not None:
         here = before.likely[at]
         nats = here[before.tokens[at]] - here.get(after.tokens[at], min(here.values()))
-    return Parted(at, nats, sum(kls) / max(1, len(kls)))
+    return Parted(at, nats, sum(kls), read)
 
 
 def _shipped(rng: random.Random, characters: float, count: int) -> list[Prompt]:

@@ -27,9 +27,9 @@ def write(file: Path, result: Mapping[str, Any]) -> None:
         raise ConfigError(f"cannot write --json {file}: {error.strerror}; name a file that can") from error
 
 
-def check(file: Path | None) -> None:
+def check(file: Path | None, flag: str = "--json") -> None:
     """Before hours of measuring: can this file be written at all?"""
     if file is None or file == STDOUT:
         return
     if file.is_dir() or not os.access(file.parent, os.W_OK):
-        raise ConfigError(f"cannot write --json {file}; name a file in a folder that can be written")
+        raise ConfigError(f"cannot write {flag} {file}; name a file in a folder that can be written")

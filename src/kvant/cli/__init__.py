@@ -13,7 +13,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, calibrate, config, doctor, fidelity, long, models, plan, serve, tune
+from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, long, models, plan, serve, tune
+from kvant.cli.complaint import complain
 from kvant.errors import KvantError
 
 MISUSE = 2
@@ -30,6 +31,7 @@ app.command("serve")(serve.serve)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("fidelity")(fidelity.fidelity)
+app.command("gate", cls=gate.GateCommand)(gate.gate)
 app.command("long")(long.long)
 app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)
@@ -58,7 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         app(arguments, prog_name="kvant")
     except KvantError as error:
-        first, *rest = str(error).splitlines() or [type(error).__name__]
-        print("\n".join([f"error: {first}", *(f"       {line}" for line in rest)]), file=sys.stderr)
+        complain(error)
         sys.exit(MISUSE)
     sys.exit(0)

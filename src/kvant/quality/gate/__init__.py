@@ -1,0 +1,1 @@
+"""May this cache replace that one? Suites over two arms, paired statistics, verdicts, and a report."""

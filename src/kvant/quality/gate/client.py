@@ -1,0 +1,155 @@
+"""What the gate asks of an arm: answers, and the log-probabilities of given text. OpenAI's API only.
+
+Scoring given text uses `prompt_logprobs`, which vLLM (and so Kvant) adds to /v1/completions.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kvant.errors import EngineError
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+KEYS = ("KVANT_GATE_API_KEY", "OPENAI_API_KEY")
+"""Environment variables that may hold the API key; the first that is set."""
+
+TIMEOUT = 600.0
+
+Likely = Mapping[str, float]
+"""The most likely tokens of one position, and their log-probabilities."""
+
+
+class Unable(EngineError):
+    """The server answers, but cannot do what a suite needs."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A greedy answer; `likely` has an entry for each token where log-probabilities were asked for."""
+
+    text: str
+    tokens: tuple[str, ...] = ()
+    likely: tuple[Likely, ...] = ()
+    finish: str = ""
+    used: int = 0
+    """Tokens written, as the server counts them."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A text as the arm reads it: ids, and for each of them (but the first) what it expected there."""
+
+    ids: tuple[int, ...]
+    words: tuple[str, ...]
+    expected: tuple[Mapping[int, float], ...]
+    spelt: tuple[Mapping[int, str], ...] = field(repr=False)
+
+    @property
+    def losses(self) -> list[float]:
+        """Minus the log-probability of each token but the first, nats."""
+        return [-here[token] for token, here in zip(self.ids[1:], self.expected, strict=True)]
+
+
+class Client:
+    """One arm. `EngineError` with the server's words where a request fails."""
+
+    def __init__(self, url: str, model: str | None = None) -> None:
+        from openai import OpenAI
+
+        base = url.rstrip("/")
+        base = base if base.endswith("/v1") else f"{base}/v1"
+        key = next((os.environ[name] for name in KEYS if os.environ.get(name)), "none")
+        self.url = base
+        self._api: OpenAI = OpenAI(base_url=base, api_key=key, max_retries=2, timeout=TIMEOUT)
+        self.model = model or self._only_model()
+
+    def complete(
+        self,
+        prompt: str,
+        tokens: int,
+        top: int | None = None,
+        stop: Sequence[str] | None = None,
+        **sampling: float,
+    ) -> Answer:
+        """Continuation of a text, greedy unless `sampling` (temperature, seed) says otherwise."""
+        extra = {} if top is None else {"logprobs": top}
+        fields = {"prompt": prompt, "max_tokens": tokens, "stop": list(stop or ()) or None}
+        found = self._completions(**fields, **extra, **sampling)
+        (choice,) = found.choices
+        used = found.usage.completion_tokens if found.usage else 0
+        given = choice.logprobs
+        if top is not None and (given is None or not given.top_logprobs):
+            raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
+        if top is None:
+            return Answer(choice.text, finish=choice.finish_reason, used=used)
+        likely = tuple(dict(one) for one in given.top_logprobs)
+        return Answer(choice.text, tuple(given.tokens), likely, choice.finish_reason, used)
+
+    def chat(self, messages: Sequence[Mapping[str, str]], tokens: int, top: int | None = None) -> Answer:
+        """Greedy answer to a conversation."""
+        extra: dict[str, Any] = {} if top is None else {"logprobs": True, "top_logprobs": top}
+        (choice,) = self._call(
+            self._api.chat.completions.create, messages=list(messages), max_tokens=tokens, **extra
+        ).choices
+        text = choice.message.content or ""
+        if top is None:
+            return Answer(text, finish=choice.finish_reason)
+        if choice.logprobs is None or choice.logprobs.content is None:
+            raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
+        content = choice.logprobs.content
+        likely = tuple({one.token: one.logprob for one in here.top_logprobs} for here in content)
+        return Answer(text, tuple(here.token for here in content), likely, choice.finish_reason)
+
+    def length(self, text: str) -> int:
+        """Tokens of a text, as the server counts them."""
+        usage = self._completions(prompt=text, max_tokens=1).usage
+        if usage is None:
+            raise Unable(f"{self.url}: does not say how many tokens a prompt had (`usage`)")
+        return int(usage.prompt_tokens)
+
+    def score(self, text: str, top: int) -> Scored:
+        """What the arm expects at every token of a text: the `top` most likely ones and the token itself."""
+        extra = {"prompt_logprobs": top, "return_token_ids": True}
+        (choice,) = self._completions(prompt=text, max_tokens=1, extra_body=extra).choices
+        given: list[Any] | None = getattr(choice, "prompt_logprobs", None)
+        ids: list[int] | None = getattr(choice, "prompt_token_ids", None)
+        if not given or not ids:
+            raise Unable(
+                f"{self.url}: does not score given text: its answer has no `prompt_logprobs`, which vLLM "
+                "and Kvant add to /v1/completions; leave the suite `fidelity` out and let `golden` compare"
+            )
+        here = [{int(n): one for n, one in position.items()} for position in given[1:]]
+        expected = tuple({n: float(one["logprob"]) for n, one in some.items()} for some in here)
+        if not all(math.isfinite(logprob) for some in expected for logprob in some.values()):
+            raise EngineError(f"{self.url}: answers log-probabilities that are not finite")
+        spelt = tuple({n: str(one.get("decoded_token")) for n, one in some.items()} for some in here)
+        words = ("", *(names[token] for token, names in zip(ids[1:], spelt, strict=True)))
+        return Scored(tuple(ids), words, expected, spelt)
+
+    def _completions(self, **fields: Any) -> Any:
+        return self._call(self._api.completions.create, **fields)
+
+    def _call(self, create: Any, **fields: Any) -> Any:
+        from openai import OpenAIError
+
+        try:
+            return create(**{"model": self.model, "temperature": 0, **fields})
+        except OpenAIError as error:
+            raise EngineError(f"{self.url}: {type(error).__name__}: {str(error)[:500]}") from error
+
+    def _only_model(self) -> str:
+        from openai import OpenAIError
+
+        try:
+            names = [one.id for one in self._api.models.list()]
+        except OpenAIError as error:
+            raise EngineError(f"{self.url}: does not answer: {error}") from error
+        if len(names) != 1:
+            raise EngineError(f"{self.url}: serves {', '.join(names) or 'no model'}; name one with --model")
+        return names[0]

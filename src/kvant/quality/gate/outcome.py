@@ -1,0 +1,58 @@
+"""What came of a gate: a verdict for each suite and one for all, and what a reader needs to believe it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kvant.quality.gate.suites.base import Judgement
+from kvant.quality.gate.verdict import Verdict, worst
+
+
+@dataclass(frozen=True)
+class Result:
+    """One suite. `reason` is why there is no judgement, or why it ended early."""
+
+    suite: str
+    verdict: Verdict
+    n: int
+    planned: int
+    seconds: tuple[float, float]
+    """Of the baseline and of the candidate."""
+    judgement: Judgement
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All suites, and what was compared on which machine."""
+
+    baseline: str
+    candidate: str
+    model: str
+    seed: int
+    results: Sequence[Result]
+    facts: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all suites."""
+        return worst(result.verdict for result in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; numbers that are not finite become null."""
+        fields = {"verdict": self.verdict.value} | asdict(self)
+        found: dict[str, Any] = _finite(fields)
+        return found
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, Verdict):
+        return value.value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,93 @@
+"""Prompts from disk: JSONL of one's own, and the usual public files.
+
+own          {"prompt": ...} or {"messages": [...]}, with "max_tokens" and "answers" where wanted
+OpenAI log   {"body": {"messages" or "prompt": ...}}, as a batch file has it
+LongBench    {"input": ..., "context": ..., "answers": [...]}
+RULER, NIAH  {"input": ..., "outputs": [...]}, with "answer_prefix" where there is one
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvant.errors import ConfigError
+
+MAX_BYTES = 1 << 30
+MAX_LINE = 64 << 20
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt, a text or a conversation; `expected` are answers any of which is right."""
+
+    prompt: str = ""
+    messages: tuple[Mapping[str, str], ...] = ()
+    tokens: int | None = None
+    expected: tuple[str, ...] = ()
+
+
+def read(file: Path) -> list[Prompt]:
+    """All prompts of a file; `ConfigError` names the line that is none."""
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{file}: larger than {MAX_BYTES >> 20} MiB; split it")
+        found = list(_prompts(file))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is no UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    if not found:
+        raise ConfigError(f"{file}: holds no prompt")
+    return found
+
+
+def _prompts(file: Path) -> Iterator[Prompt]:
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    yield of(json.loads(line))
+                except (ValueError, RecursionError) as error:
+                    raise ConfigError(f"{file}:{number}: {error}") from None
+
+
+def of(record: Any) -> Prompt:
+    """One record in any of the formats; `ValueError` says what it lacks."""
+    if not isinstance(record, dict):
+        raise ValueError("is not a JSON object")
+    if isinstance(record.get("body"), dict):
+        record = record["body"]
+    tokens = record.get("max_tokens", record.get("max_completion_tokens"))
+    if tokens is not None and (type(tokens) is not int or tokens < 1):
+        raise ValueError(f"max_tokens: {tokens!r} is not a positive integer")
+    answers = record.get("answers", record.get("outputs", record.get("answer", [])))
+    expected = tuple(str(one) for one in (answers if isinstance(answers, list) else [answers]))
+    if "messages" in record:
+        return Prompt(messages=_messages(record["messages"]), tokens=tokens, expected=expected)
+    for text in (record.get("prompt"), _longbench(record), _ruler(record)):
+        if isinstance(text, str) and text:
+            return Prompt(text, tokens=tokens, expected=expected)
+    raise ValueError("has neither prompt, nor messages, nor context and input (LongBench), nor input (RULER)")
+
+
+def _messages(given: Any) -> tuple[Mapping[str, str], ...]:
+    whole = isinstance(given, list) and all(isinstance(one, dict) and "role" in one for one in given)
+    if not given or not whole:
+        raise ValueError('messages: is not a list of {"role": ..., "content": ...}')
+    return tuple(given)
+
+
+def _longbench(record: Mapping[str, Any]) -> str | None:
+    if not isinstance(record.get("context"), str):
+        return None
+    question = str(record.get("input", ""))
+    return f"{record['context']}\n\n{f'Question: {question}' if question else ''}\nAnswer:".rstrip(" ")
+
+
+def _ruler(record: Mapping[str, Any]) -> str | None:
+    text = record.get("input")
+    return f"{text}{record.get('answer_prefix', '')}" if isinstance(text, str) else None

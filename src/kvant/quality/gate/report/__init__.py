@@ -1,0 +1,1 @@
+"""What people and machines read of an outcome: a table, JSON, JUnit XML, and one page of HTML."""

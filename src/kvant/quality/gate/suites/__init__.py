@@ -1,0 +1,1 @@
+"""One suite a file. To add one: the file, its section in settings.py and its row in registry.py."""

@@ -1,0 +1,51 @@
+"""Suites whose answers are right or wrong: one judgement for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kvant.quality.gate import stats
+from kvant.quality.gate.suites.base import SHOWN, Cell, Example, Judgement, Pair
+from kvant.quality.gate.verdict import loses_at_most
+
+FLOOR = 0.5
+"""Share of right answers below which a baseline has little to lose, which the report then says."""
+
+
+def judge(
+    pairs: Sequence[Pair],
+    right: Callable[[Any, Any], bool],
+    example: Callable[[Pair], Example],
+    margin: float,
+    alpha: float,
+    cell: Callable[[Any], tuple[str, str]] | None = None,
+) -> Judgement:
+    """`right(task, answer)`; `cell(task)` is the (row, column) of the heatmap."""
+    marks = [(right(pair.task, pair.baseline), right(pair.task, pair.candidate)) for pair in pairs]
+    won, lost = stats.discordant(marks)
+    method = (
+        f"exact: {lost} lost, {won} won of {len(marks)}; Clopper-Pearson of both, alpha split; "
+        f"McNemar p = {stats.mcnemar(marks):.3g}"
+    )
+    check = loses_at_most("right answers gained", stats.gain(marks, alpha), margin, method)
+    scores = (_share(marks, 0), _share(marks, 1))
+    apart = [pair for pair, (before, after) in zip(pairs, marks, strict=True) if before != after]
+    notes = []
+    if scores[0] < FLOOR:
+        notes.append(f"the baseline is right in {scores[0]:.0%}: it has little to lose here")
+    cells = _cells(pairs, marks, cell) if cell else []
+    return Judgement([check], {"right": scores}, [example(one) for one in apart[:SHOWN]], cells, notes)
+
+
+def _cells(
+    pairs: Sequence[Pair], marks: Sequence[tuple[bool, bool]], cell: Callable[[Any], tuple[str, str]]
+) -> list[Cell]:
+    groups: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
+    for pair, mark in zip(pairs, marks, strict=True):
+        groups.setdefault(cell(pair.task), []).append(mark)
+    return [Cell(*place, _share(some, 0), _share(some, 1), len(some)) for place, some in groups.items()]
+
+
+def _share(marks: Sequence[tuple[bool, bool]], arm: int) -> float:
+    return sum(mark[arm] for mark in marks) / max(1, len(marks))

@@ -1,0 +1,86 @@
+"""summary: a long document summed up, scored by the content words it shares with a reference.
+
+The reference of a generated document is the first sentence of each of its paragraphs. The score (F1 of
+distinct words) is coarse, but both arms are scored alike, and only their difference counts.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kvant.errors import ConfigError
+from kvant.quality.gate import recorded, stats
+from kvant.quality.gate.client import Client
+from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.settings import Summary as Options
+from kvant.quality.gate.suites.base import SHOWN, Example, Judgement, Pair
+from kvant.quality.gate.verdict import loses_at_most
+
+ASKED = "\n\nSummary of the text above, its main points in a few sentences:\n"
+SHORTEST = 4
+"""Letters of a content word."""
+TAIL = 400
+
+
+@dataclass(frozen=True)
+class Task:
+    prompt: str
+    reference: str
+
+
+class Summary:
+    name = "summary"
+    fewest = 8
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+        o = self.options
+        if o.file:
+            given = [
+                Task(one.prompt, " ".join(one.expected)) for one in recorded.read(o.file) if one.expected
+            ]
+            if not all(one.prompt for one in given) or not given:
+                raise ConfigError(f"{o.file}: a summary needs a prompt (or context) and answers")
+            return rng.sample(given, min(o.documents, len(given)))
+        texts = [prose(rng, o.tokens * ruler.prose) for _ in range(o.documents)]
+        return [Task("\n\n".join(text) + ASKED, " ".join(map(_lead, text))) for text in texts]
+
+    def ask(self, client: Client, task: Task) -> str:
+        return client.complete(task.prompt, self.options.answer).text
+
+    def judge(self, pairs: Sequence[Pair], alpha: float) -> Judgement:
+        marks = [tuple(score(p.task.reference, text) for text in (p.baseline, p.candidate)) for p in pairs]
+        gap = [after - before for before, after in marks]
+        method = f"bootstrap over {len(pairs)} documents, paired"
+        check = loses_at_most("score gained", stats.mean(gap, alpha), self.options.loss, method)
+        worst = sorted(zip(gap, pairs, strict=True), key=lambda found: found[0])[:SHOWN]
+        examples = [
+            Example(f"{lost:+.3f}", "…" + p.task.prompt[-TAIL:], p.baseline, p.candidate, p.task.reference)
+            for lost, p in worst
+        ]
+        means = tuple(sum(mark[arm] for mark in marks) / max(1, len(marks)) for arm in (0, 1))
+        return Judgement([check], {"score": (means[0], means[1])}, examples)
+
+
+def score(reference: str, text: str) -> float:
+    """F1 of the sets of content words; Chinese is compared by character."""
+    wanted, found = _words(reference), _words(text)
+    shared = len(wanted & found)
+    return 2 * shared / (len(wanted) + len(found)) if shared else 0.0
+
+
+def _words(text: str) -> set[str]:
+    return {
+        word
+        for word in re.findall(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+", text.lower())
+        if len(word) >= SHORTEST or "\u3400" <= word <= "\u9fff"
+    }
+
+
+def _lead(paragraph: str) -> str:
+    return re.split(r"(?<=[.!?])\s", paragraph, maxsplit=1)[0]

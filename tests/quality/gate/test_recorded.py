@@ -1,0 +1,59 @@
+"""Prompts from disk, in one's own and in public formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvant.errors import ConfigError
+from kvant.quality.gate.recorded import Prompt, of, read
+
+TALK = [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"prompt": "a", "max_tokens": 3}, Prompt("a", tokens=3)),
+        ({"messages": TALK, "answer": "x"}, Prompt(messages=tuple(TALK), expected=("x",))),
+        ({"body": {"messages": TALK}}, Prompt(messages=tuple(TALK))),
+        (
+            {"input": "who?", "context": "Bo did.", "answers": ["Bo"], "dataset": "qasper"},
+            Prompt("Bo did.\n\nQuestion: who?\nAnswer:", expected=("Bo",)),
+        ),
+        (
+            {"index": 0, "input": "long text. What is it?", "outputs": ["17"], "answer_prefix": " It is"},
+            Prompt("long text. What is it? It is", expected=("17",)),
+        ),
+    ],
+)
+def test_records_of_every_format(record: dict, expected: Prompt) -> None:
+    assert of(record) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "Expecting"),
+        ("[]", "is not a JSON object"),
+        ('{"text": 1}', "has neither prompt, nor messages"),
+        ('{"messages": ["hi"]}', "messages: is not a list of"),
+        ('{"prompt": "a", "max_tokens": 0}', "max_tokens: 0 is not a positive integer"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_a_line_that_is_no_prompt_is_named(tmp_path: Path, line: str, told: str) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(f"{json.dumps({'prompt': 'ok'})}\n\n{line}\n")
+    with pytest.raises(ConfigError, match=rf"p\.jsonl:3: .*{told}"):
+        read(file)
+
+
+def test_an_empty_or_binary_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "binary").write_bytes(b'{"prompt": "\xff"}')
+    for name, told in (("empty", "holds no prompt"), ("binary", "no UTF-8"), ("absent", "No such file")):
+        with pytest.raises(ConfigError, match=told):
+            read(tmp_path / name)

@@ -1,0 +1,70 @@
+"""Tasks are made from a seed alone, at the length and place that were asked for."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kvant.quality.gate import sandbox
+from kvant.quality.gate.material import Ruler
+from kvant.quality.gate.settings import Code, Needle, Settings
+from kvant.quality.gate.suites import needle
+from kvant.quality.gate.suites.base import Pair
+from kvant.quality.gate.suites.code import Code as CodeSuite
+from kvant.quality.gate.suites.registry import SUITES, chosen
+from kvant.quality.gate.suites.summary import score
+from kvant.quality.gate.verdict import Verdict
+
+RULER = Ruler(4.0, 3.0)
+ALL = Settings(suites=tuple(SUITES))
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_one_seed_makes_one_set_of_tasks(name: str) -> None:
+    def made(seed: int) -> list:
+        (suite,) = chosen(ALL.model_copy(update={"suites": (name,)}))
+        return list(suite.tasks(random.Random(seed), RULER))
+
+    assert made(1) == made(1)
+    assert made(1) != made(2)
+    assert made(1)
+
+
+def test_a_needle_lies_where_it_should() -> None:
+    options = Needle(lengths=(1000, 4000), depths=(0.0, 0.5, 1.0), keys=(1, 4), trials=2)
+    tasks = needle.Needle(options).tasks(random.Random(0), RULER)
+    assert len(tasks) == 2 * 3 * 2 * 2
+    for task in tasks:
+        assert len(task.prompt) / RULER.prose == pytest.approx(task.length, abs=250)
+        assert task.prompt.count(task.number) == 1
+        assert task.prompt.count("The magic number of") == task.keys + 1
+        found = task.prompt.index(task.needle) / len(task.prompt)
+        assert found == pytest.approx(task.depth, abs=0.25)
+
+
+def test_needles_lost_fail_and_kept_pass() -> None:
+    suite = needle.Needle(Needle(trials=2))
+    tasks = suite.tasks(random.Random(0), RULER)
+    good = [f" {task.number}." for task in tasks]
+    kept = suite.judge([Pair(t, a, a) for t, a in zip(tasks, good, strict=True)], 0.05)
+    lost = suite.judge([Pair(t, a, " 1") for t, a in zip(tasks, good, strict=True)], 0.05)
+    assert [one.checks[0].verdict for one in (kept, lost)] == [Verdict.PASS, Verdict.FAIL]
+    assert tasks[0].needle in lost.examples[0].context
+    assert {(cell.baseline, cell.candidate) for cell in lost.cells} == {(1.0, 0.0)}
+
+
+def test_code_that_is_expected_runs() -> None:
+    tasks = CodeSuite(Code(tasks=6, tokens=512)).tasks(random.Random(0), RULER)
+    for task in tasks:
+        assert sandbox.passes(f"{task.before} {task.expected}\n{task.after}", 5)
+        assert not sandbox.passes(f"{task.before} 1\n{task.after}", 5)
+        assert task.prompt.endswith(task.before.splitlines()[-1])
+
+
+def test_a_summary_is_scored_by_the_words_it_shares() -> None:
+    reference = "The parser reads tokens and builds a syntax tree."
+    assert score(reference, reference) == 1
+    assert score(reference, "Bananas grow slowly.") == 0
+    assert 0 < score(reference, "It builds a tree.") < 1
+    assert score("修表的老人", "老人修表") > 0.5

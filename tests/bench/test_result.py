@@ -39,3 +39,9 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path):
     for refuse in (lambda: result.check(file), lambda: result.write(file, {})):
         with pytest.raises(ConfigError, match=f"cannot write --json {file}"):
             refuse()
+
+
+def test_a_figure_that_is_not_known_is_null(tmp_path):
+    file = tmp_path / "r.json"
+    result.write(file, {"rows": [{"kl": 0.5, "kl_se": float("nan")}], "spread": (1.0, float("inf"))})
+    assert json.loads(file.read_text()) == {"rows": [{"kl": 0.5, "kl_se": None}], "spread": [1.0, None]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from kvant.bench.serve import shares
 from tests.e2e.fixtures import server, start
 from tests.e2e.server import MODEL, Server
@@ -12,6 +14,7 @@ __all__ = ["server", "start"]
 def test_a_server_tells_what_its_steps_are_spent_on(server: Server) -> None:
     before = shares.read(server.url)
     server.client().completions.create(model=MODEL, prompt="A cat", max_tokens=4)
+    time.sleep(shares.LAG)
     after = shares.read(server.url)
     assert after.keys() == {"step", "encode", "attend"}
     found = shares.between(before, after)

@@ -72,7 +72,7 @@ def test_both_sides_get_the_same_threads_memory_and_engine_options():
 def test_what_kvant_serve_is_told_becomes_the_same_options():
     """Through the settings, as `kvant serve` makes its own command line of them."""
     setup = Setup(Path("/models/some"), 3, 7600, 16, "0-1", eager=False, block_size=64)
-    stock, ours = sides.stock(setup, 1000), sides.kvant(setup, "int8", 1000)
+    stock, ours = sides.stock(setup, 1000), sides.kvant(setup, "codebook4", 1000)
     fields = dict(word.removeprefix("--set=").split("=", 1) for word in ours.command if "--set=" in word)
     settings = load(None, {name: resolve(text.strip('"')) for name, text in fields.items()})
     chosen = options(

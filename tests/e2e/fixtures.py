@@ -64,7 +64,7 @@ def server(start: Start) -> Server:
 def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server with an API key, a metrics port, two requests at a time and a short timeout.
 
-    Its environment asks vLLM to load no plugins; ours has to be there all the same (H5-36).
+    Its environment asks vLLM to load no plugins; ours has to be there all the same.
     """
     from tests.e2e.server import free_port
 

@@ -83,6 +83,7 @@ def test_a_service_answers_probes_while_it_loads_and_drains_on_sigterm(tmp_path:
         assert "Traceback" not in server.log
 
 
+@pytest.mark.slow
 def test_ctrl_c_drains_and_a_second_one_stops_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, small(serving={"drain_timeout": 600.0})) as server:
         server.wait()

@@ -97,6 +97,7 @@ def test_int8_answers_like_the_16_bit_control(
     assert sum(n == TOKENS for n in same) >= 3, f"tokens in common with the control: {same} of {TOKENS}"
 
 
+@pytest.mark.slow  # of every run is the same on tiny models, test_plugin.py
 def test_control_answers_like_stock_vllm_up_to_numerics(
     smollm2: MakeSmolLM2, prompts: list[str], control: list[list[int]]
 ) -> None:

@@ -75,6 +75,7 @@ def generate(folder: Path, prompt: str) -> tuple[str, int, str]:
     return dtype, int(first), text
 
 
+@pytest.mark.slow
 def test_killed_and_rival_pulls_end_in_one_whole_model(home: Path) -> None:
     for step in ("downloading", "converting"):
         kill_at(step, start_pull(DEMO))

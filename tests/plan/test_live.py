@@ -17,4 +17,5 @@ def test_lengths_are_those_the_server_counted(server: Server) -> None:
     tokens = server.metric(f"{PROMPT}_sum") + server.metric(f"{ANSWER}_sum")
     assert found.requests == count >= 2
     assert found.mean == pytest.approx(tokens / count, rel=0.01)
-    assert found.lengths[0] < 100 < 400 < found.longest
+    assert found.lengths[0] < 100
+    assert found.longest > 200  # in the bucket of the long one, among whatever else the server was asked

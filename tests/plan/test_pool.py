@@ -15,7 +15,8 @@ BLOCK, STEP, SEQS = 16, 64, 8
 ANSWER, LENGTH = 100, 256
 
 
-@pytest.mark.parametrize("family", ["gemma3", pytest.param("llama", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gemma3", "llama"])
 def test_planned_requests_run_together(engine: MakeEngine, models: Models, family: str) -> None:
     """Windows of 64 on five layers of six: what a window no longer sees is given back in time."""
     pool = blocks(of_path(models(family)), parse(["int8"])[-1], BLOCK)

@@ -13,6 +13,7 @@ from kvant.config import Settings
 from kvant.engine.threads import allowed_cores, bind, siblings_from_sysfs
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+PLUGINS = "VLLM_PLUGINS"
 
 
 def defaults(settings: Settings, *, cpu: bool, local_model: bool) -> dict[str, str]:
@@ -44,6 +45,10 @@ def eager(settings: Settings) -> bool:
 def apply(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         os.environ.setdefault(name, value)
+    # Without our plugin an engine would go on running whose server was killed (`kvant.engine.orphans`).
+    plugins = os.environ.get(PLUGINS)
+    if plugins is not None and "kvant" not in plugins.split(","):
+        os.environ[PLUGINS] = ",".join(filter(None, (plugins, "kvant")))
 
 
 def conflicts(settings: Settings) -> list[str]:

@@ -48,6 +48,7 @@ def test_an_arm_passes_against_itself(kvant_command, server: Server, small: str,
     assert [one.get("failures") for one in ET.parse(xml).getroot()] == ["0", "0", "0"]
 
 
+@pytest.mark.slow
 def test_a_cache_that_moves_predictions_fails(
     kvant_command, server: Server, small: str, tmp_path: Path
 ) -> None:

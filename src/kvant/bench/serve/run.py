@@ -106,6 +106,7 @@ def rows(plan: Plan, groups: Sequence[Group], say: Say) -> Iterator[dict[str, An
             for case in group.cases:
                 before = {server.name: shares.read(server.url) for server in servers}
                 turns = measure(plan, case, servers, say)
+                time.sleep(shares.LAG)
                 after = {server.name: shares.read(server.url) for server in servers}
                 found = {name: figures.summary(some) for name, some in turns.items()}
                 for fmt in plan.formats:

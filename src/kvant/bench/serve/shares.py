@@ -10,6 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 SECONDS = "kvant_model_seconds_total"
 """As `kvant.telemetry.metrics` names it: part step, and its parts encode and attend."""
 
+LAG = 6.0
+"""Seconds after which what a server has done is in its counters: it asks its worker every five."""
+
 
 def read(url: str) -> dict[str, float]:
     """Seconds so far by part; empty for a server that is not Kvant's."""

@@ -18,7 +18,7 @@ STDOUT = Path("-")
 
 def write(file: Path, result: Mapping[str, Any]) -> None:
     """Write under a temporary name and rename; `-` is stdout. `ConfigError` names a file that cannot be."""
-    text = json.dumps(_known(result), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(known(result), indent=2, allow_nan=False) + "\n"
     if file == STDOUT:
         sys.stdout.write(text)
         return
@@ -28,12 +28,12 @@ def write(file: Path, result: Mapping[str, Any]) -> None:
         raise ConfigError(f"cannot write --json {file}: {error.strerror}; name a file that can") from error
 
 
-def _known(value: Any) -> Any:
-    """JSON has no NaN: a figure that is not known is null."""
+def known(value: Any) -> Any:
+    """Plain values; JSON has no NaN, so a figure that is not known is null."""
     if isinstance(value, Mapping):
-        return {name: _known(one) for name, one in value.items()}
+        return {name: known(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(one) for one in value]
+        return [known(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

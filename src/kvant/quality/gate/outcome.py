@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kvant.bench.result import known
 from kvant.quality.gate.suites.base import Judgement
 from kvant.quality.gate.verdict import Verdict, worst
 
@@ -43,16 +43,5 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers that are not finite become null."""
-        fields = {"verdict": self.verdict.value} | asdict(self)
-        found: dict[str, Any] = _finite(fields)
+        found: dict[str, Any] = known({"verdict": self.verdict} | asdict(self))
         return found
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, Verdict):
-        return value.value
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -39,7 +39,7 @@ class Fidelity(Section):
     tokens: Tokens = Field(default=2048, description="Length of a passage; its first 17/32 are not scored.")
     top: Top = Field(default=20, description="Log-probabilities asked for at each position.")
     kl: Positive = Field(default=0.01, description="Most KL to the baseline, nats a position.")
-    top1: Share = Field(default=0.07, description="Most positions whose likeliest token is another.")
+    top1: Share = Field(default=0.06, description="Most positions whose likeliest token is another.")
     perplexity: Positive = Field(default=0.03, description="Most that perplexity may grow, as a share.")
 
 
@@ -56,7 +56,7 @@ class Needle(Section):
         default=(1, 2), strict=False, description="Numbers hidden, each under a key of its own."
     )
     trials: Count = Field(default=3, description="Texts for each length, depth and number of keys.")
-    loss: Share = Field(default=0.12, description="Most that the share of found needles may fall.")
+    loss: Share = Field(default=0.10, description="Most that the share of found needles may fall.")
 
 
 class Golden(Section):

@@ -31,6 +31,8 @@ RINGS = (
     "bench",
     "plan",
     "quality",
+    "rollout",
+    "gateway",
     "doctor",
     "cli",
 )

@@ -39,24 +39,31 @@ inline void store_sides(const EncodeCall& call, bool is_key, const float* x, con
   for (; r < count; ++r) codec.encode(layout, side, x + r * head_dim, places[r].codes.tile, places[r].codes.token);
 }
 
-// Vectors wait here for others of their head: a matrix is read once for all of them.
-class Transformed {
+// Vectors wait here for others of their head: a matrix is read once for all of them, and some formats write
+// several faster than one by one.
+class Batch {
  public:
-  Transformed(const EncodeCall& call, bool is_key, int head)
-      : call_(call), is_key_(is_key), dim_(call.layout->head_dim),
-        mean_((is_key ? call.key_mean : call.value_mean) + head * dim_),
-        matrix_((is_key ? call.key_matrix : call.value_matrix) + static_cast<std::int64_t>(head) * dim_ * dim_) {}
+  Batch(const EncodeCall& call, bool is_key, int head) : call_(call), is_key_(is_key), dim_(call.layout->head_dim) {
+    const float* matrix = is_key ? call.key_matrix : call.value_matrix;
+    if (matrix) matrix_ = matrix + static_cast<std::int64_t>(head) * dim_ * dim_;
+  }
 
-  void add(const float* x, const Place& place) {
-    for (int d = 0; d < dim_; d += 16) store(rows_ + count_ * dim_ + d, load(x + d) - load(mean_ + d));
+  // Where the next vector goes, before `add`.
+  float* next() { return rows_ + count_ * dim_; }
+
+  void add(const Place& place) {
     places_[count_++] = place;
     if (count_ == kBlockRows) flush();
   }
 
   void flush() {
-    alignas(64) float stored[kBlockRows * kMaxHeadDim];
-    multiply_matrix(matrix_, dim_, rows_, count_, stored, dim_);
-    store_sides(call_, is_key_, stored, places_, count_);
+    if (matrix_) {
+      alignas(64) float stored[kBlockRows * kMaxHeadDim];
+      multiply_matrix(matrix_, dim_, rows_, count_, stored, dim_);
+      store_sides(call_, is_key_, stored, places_, count_);
+    } else {
+      store_sides(call_, is_key_, rows_, places_, count_);
+    }
     count_ = 0;
   }
 
@@ -64,7 +71,7 @@ class Transformed {
   const EncodeCall& call_;
   bool is_key_;
   int dim_, count_ = 0;
-  const float *mean_, *matrix_;
+  const float* matrix_ = nullptr;
   Place places_[kBlockRows];
   alignas(64) float rows_[kBlockRows * kMaxHeadDim];
 };
@@ -93,21 +100,19 @@ inline void encode_side(const EncodeCall& call, bool is_key, int head, int threa
   const void* from = is_key ? call.key : call.value;
   const std::int64_t stride = is_key ? call.key_stride : call.value_stride;
   const float* signs = is_key ? call.key_signs : call.value_signs;
-  alignas(64) float x[kMaxHeadDim];
-  const auto fetch = [&](std::int64_t i) { load_row(from, call.type, i * stride + head * head_dim, head_dim, x); };
-  if (is_key ? call.key_matrix : call.value_matrix) {
-    Transformed batch(call, is_key, head);
-    for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
-      fetch(i);
-      batch.add(x, place);
-    });
-    return batch.flush();
-  }
+  const float* means = is_key ? call.key_mean : call.value_mean;  // beside a matrix
+  Batch batch(call, is_key, head);
   for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
-    fetch(i);
-    if (signs) rotate(layout.mixing, x, signs + head * head_dim);
-    store_sides(call, is_key, x, &place, 1);
+    float* x = batch.next();
+    load_row(from, call.type, i * stride + head * head_dim, head_dim, x);
+    if (means) {
+      for (int d = 0; d < head_dim; d += 16) store(x + d, load(x + d) - load(means + head * head_dim + d));
+    } else if (signs) {
+      rotate(layout.mixing, x, signs + head * head_dim);
+    }
+    batch.add(place);
   });
+  batch.flush();
 }
 
 inline void encode(const EncodeCall& call, int thread, int threads) {

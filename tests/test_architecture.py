@@ -24,6 +24,7 @@ RINGS = (
     "kernels",
     "config",
     "telemetry",
+    "http",
     "models",
     "recipes",
     "research",
@@ -39,7 +40,7 @@ RINGS = (
 """From the inside out: a module imports its own ring and those before it. `config` builds cache specs, so
 it stands outside `cache`; nothing inside knows that there is a configuration file."""
 
-CORE = ("errors", "whole", "transforms", "formats", "cache", "kernels", "config", "telemetry")
+CORE = ("errors", "whole", "transforms", "formats", "cache", "kernels", "config", "telemetry", "http")
 """Rings that run without any framework."""
 
 FRAMEWORKS = ("torch", "vllm", "transformers")

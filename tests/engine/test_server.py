@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from kvant.config import Settings
-from kvant.engine import envelope, exchange
-from kvant.engine.body import MAX_BYTES
+from kvant.engine import exchange
+from kvant.http import envelope
+from kvant.http.body import MAX_BYTES
 from kvant.engine.drain import Stop, drain
 from kvant.engine.keys import Keys
 from kvant.engine.server import Door

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 
-from kvant.engine import envelope
+from kvant.http import envelope
 from kvant.engine.server import Door
 
 log = logging.getLogger("kvant.server")

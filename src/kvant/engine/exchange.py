@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from kvant.engine import envelope
-from kvant.engine.envelope import Refusal
+from kvant.http import envelope
+from kvant.http.envelope import Refusal
 
 MAX_ERROR_BYTES = 1 << 20
 """An error body that grows beyond this is not read to its end."""

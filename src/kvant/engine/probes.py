@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from kvant.engine.state import State
+from kvant.http.state import State
 from kvant.engine.verify import EngineReport
 from kvant.telemetry.metrics import Metrics
 

@@ -22,7 +22,7 @@ from kvant.engine import boot, children, table, traffic
 from kvant.engine.boot import Engine
 from kvant.engine.drain import Stop, drain
 from kvant.engine.keys import Keys
-from kvant.engine.listener import Listener
+from kvant.http.listener import Listener
 from kvant.engine.probes import MetricsApp
 from kvant.engine.server import Door
 from kvant.engine.smoke import smoke

@@ -20,13 +20,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kvant.config import Settings
-from kvant.engine import body, envelope, probes
-from kvant.engine.body import Gone, Refused
-from kvant.engine.envelope import Refusal
+from kvant.engine import probes
+from kvant.http import body, envelope
+from kvant.http.body import Gone, Refused
+from kvant.http.envelope import Refusal
 from kvant.engine.exchange import Exchange, tagged
 from kvant.engine.keys import Keys
 from kvant.engine.limits import Slots
-from kvant.engine.state import State
+from kvant.http.state import State
 from kvant.engine.verify import EngineReport
 from kvant.telemetry.metrics import Metrics
 

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from kvant.engine import envelope
-from kvant.engine.envelope import Refusal
+from kvant.http import envelope
+from kvant.http.envelope import Refusal
 
 MAX_BYTES = 8 << 20
 MAX_SECONDS = 30.0

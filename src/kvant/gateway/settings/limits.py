@@ -16,9 +16,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 class Limits(Section):
     """How much is let in. Those of one key hold for every key that has none of its own."""
 
-    body_bytes: int = Field(
-        default=8 << 20, ge=1024, le=1 << 30, description="Largest request body."
-    )
+    body_bytes: int = Field(default=8 << 20, ge=1024, le=1 << 30, description="Largest request body.")
     prompt_characters: Limit = Field(
         default=None, description="Longest prompt, all messages together; null leaves it to the engine."
     )
@@ -39,6 +37,7 @@ class Timeouts(Section):
     connect: Seconds = Field(default=2.0, description="For an arm to take the connection.")
     first_token: Seconds = Field(default=120.0, description="For the first token of a stream.")
     between_tokens: Seconds = Field(default=30.0, description="From one token of a stream to the next.")
+    client: Seconds = Field(default=60.0, description="For the client to take what it is sent.")
     total: Seconds = Field(default=600.0, description="For the whole answer.")
 
 
@@ -51,12 +50,14 @@ class Scheduling(Section):
     min_concurrency: int = Field(
         default=4, ge=1, le=100_000, description="As many as a slow or full replica still gets."
     )
-    queue_interactive: int = Field(default=256, ge=0, le=100_000, description="Interactive requests that wait.")
+    queue_interactive: int = Field(
+        default=256, ge=0, le=100_000, description="Interactive requests that wait."
+    )
     queue_batch: int = Field(default=256, ge=0, le=100_000, description="Batch requests that wait.")
     queue_seconds: Seconds = Field(default=30.0, description="Longest wait; then 503 with Retry-After.")
     per_token_seconds: Seconds | None = Field(
         default=None,
-        description="Time between tokens that is still good: over it fewer run at a time. null watches memory alone.",
+        description="Time between tokens over which fewer run at a time; null watches memory alone.",
     )
     kv_watermark: Share = Field(
         default=0.95, description="Share of KV memory in use over which fewer requests run at a time."

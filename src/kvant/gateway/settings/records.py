@@ -30,5 +30,5 @@ class Monitoring(Section):
         default=None,
         ge=1,
         le=65535,
-        description="Loopback port for /metrics without a key; null serves it on listen.port, to an admin's key.",
+        description="Loopback port of /metrics, without a key; null serves it on listen.port, with one.",
     )

@@ -53,7 +53,9 @@ def _contradictions(s: GatewaySettings) -> Iterator[Contradiction]:
             )
         elif security.key_file is None:
             yield Contradiction(
-                "security.allow_remote", "needs security.key_file: `kvant keys create`", ("security.key_file",)
+                "security.allow_remote",
+                "needs security.key_file: `kvant keys create`",
+                ("security.key_file",),
             )
     if scheduling.min_concurrency > scheduling.max_concurrency:
         yield Contradiction(

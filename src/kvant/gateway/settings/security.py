@@ -15,7 +15,9 @@ def _network(text: str) -> str:
     try:
         ipaddress.ip_network(text)
     except ValueError as error:
-        raise PydanticCustomError("network", "is no network such as 10.0.0.0/8", {"why": str(error)}) from None
+        raise PydanticCustomError(
+            "network", "is no network such as 10.0.0.0/8", {"why": str(error)}
+        ) from None
     return text
 
 

@@ -13,19 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import (
-    bench,
-    calibrate,
-    config,
-    doctor,
-    fidelity,
-    gate,
-    gateway,
-    long,
-    models,
-    plan,
-    serve,
-    tune,
+from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, gateway, keys, long, models, plan, serve, tune,
 )
 from kvant.cli.complaint import complain
 from kvant.errors import KvantError
@@ -51,6 +39,7 @@ app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)
 app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
 app.add_typer(config.app, name="config")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from kvant.child import free_port
 from kvant.errors import ConfigError
 from kvant.gateway import settings
 from kvant.gateway.arms.arm import Arm
-from kvant.gateway.arms.local import Child, free_url
+from kvant.gateway.arms.local import Child
 from kvant.gateway.arms.replica import Replica
 from kvant.gateway.settings import GatewaySettings
 
@@ -27,7 +28,9 @@ class Fleet:
         await asyncio.gather(*(child.run() for child in self._children))
 
     def _replicas(self, name: str, arm: settings.Arm, all_: GatewaySettings) -> list[Replica]:
-        urls = [free_url() for _ in range(arm.replicas)] if arm.local else list(arm.urls)
+        urls = (
+            [f"http://127.0.0.1:{free_port()}" for _ in range(arm.replicas)] if arm.local else list(arm.urls)
+        )
         headers = _authorisation(name, arm)
         replicas = [
             Replica(url, all_.scheduling.max_concurrency, url in arm.long_urls, headers=headers)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import logging
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from kvant.child import end_with_parent
 from kvant.gateway.arms.replica import Replica
 from kvant.gateway.settings import Arm
 
@@ -27,7 +26,6 @@ STEADY_SECONDS = 60.0
 """An engine that ran so long was well: the next pause is a short one again."""
 STOP_SECONDS = 45.0
 """For an engine to drain and end; `kvant serve` itself gives its streams 30."""
-_PDEATHSIG = 1
 
 
 class Child:
@@ -61,7 +59,7 @@ class Child:
         return await asyncio.create_subprocess_exec(
             *(*self._command, "-c", str(config), "--host", "127.0.0.1", "--port", port),
             stdin=asyncio.subprocess.DEVNULL,
-            preexec_fn=_end_with_parent(),
+            preexec_fn=end_with_parent,
             start_new_session=True,  # Ctrl-C is for the gateway, which drains before its engines end
         )
 
@@ -79,13 +77,6 @@ class Child:
             await process.wait()
 
 
-def free_url() -> str:
-    """A loopback address whose port is free now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{found.getsockname()[1]}"
-
-
 @contextlib.contextmanager
 def _settings_file(arm: Arm) -> Iterator[Path]:
     """The engine's kvant.yaml: the one that is named, or what stands in gateway.yaml."""
@@ -98,16 +89,3 @@ def _settings_file(arm: Arm) -> Iterator[Path]:
         # JSON is YAML, and only what was written: defaults that follow from others stay open.
         path.write_text(json.dumps(arm.serve.model_dump(mode="json", exclude_unset=True)))
         yield path
-
-
-def _end_with_parent() -> Callable[[], None]:
-    """For the child, before it becomes the engine: SIGTERM when the gateway dies, however it dies."""
-    libc = ctypes.CDLL(None, use_errno=True)  # loaded here: little may happen between fork and exec
-    parent = os.getpid()
-
-    def ask() -> None:
-        libc.prctl(_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return ask

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from kvant.engine import listener
-from kvant.engine.listener import Listener
+from kvant.http import listener
+from kvant.http.listener import Listener
 
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

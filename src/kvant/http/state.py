@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from kvant.engine import envelope
-from kvant.engine.envelope import Refusal
+from kvant.http import envelope
+from kvant.http.envelope import Refusal
 
 
 class Phase(Enum):

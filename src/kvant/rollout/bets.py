@@ -1,13 +1,15 @@
 """Bets against a hypothesis: their capital is evidence that may be looked at after every request.
 
-If a hypothesis is true, the capital of a gambler who bets against it is a supermartingale that starts at 1, so
-the chance that it ever reaches 1/a is at most a, however often it is looked at (Ville 1939). Betting on the mean
-of bounded values is after Waudby-Smith and Ramdas (Estimating means of bounded random variables by betting,
-JRSS B 2023); on two streams after Turner, Ly and Grünwald (Generic E-variables for exact sequential k-sample
-tests, 2021). Time-uniform inference at large: Howard, Ramdas, McAuliffe, Sekhon, Annals of Statistics 2021.
+If a hypothesis is true, the capital of a gambler who bets against it is a supermartingale that starts at 1,
+so the chance that it ever reaches 1/a is at most a, however often it is looked at (Ville 1939). Betting on
+the mean of bounded values is after Waudby-Smith and Ramdas (Estimating means of bounded random variables by
+betting, JRSS B 2023); on two streams after Turner, Ly and Grünwald (Generic E-variables for exact sequential
+k-sample tests, 2021). Time-uniform inference at large: Howard, Ramdas, McAuliffe, Sekhon, Annals of
+Statistics 2021.
 
-A gambler splits the capital over a fixed grid of stakes and never shifts it. So the log-capital of each stake is
-a plain sum over requests, and gateways may add their parts in any order; the mean over the grid is the capital.
+A gambler splits the capital over a fixed grid of stakes and never shifts it. So the log-capital of each stake
+is a plain sum over requests, and gateways may add their parts in any order; the mean over the grid is the
+capital.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ RAREST, COMMONEST = 1e-3, 0.5
 def above(x: float, limit: float) -> list[float]:
     """Against "the mean is at most `limit`", of values in [0, 1]: log-growth of each stake.
 
-    Assumes of each value only that its mean, given all before it, is at most `limit` if the hypothesis is true.
+    Assumes of each value only that its mean, given all before it, is at most `limit` if the hypothesis is
+    true.
     """
     return [math.log1p(stake * (x - limit) / limit) for stake in STAKES]
 
@@ -58,11 +61,11 @@ class Block:
 def more(block: Block, rate: float, excess: float) -> list[float]:
     """Against "the candidate is bad at most `excess` more often than the baseline".
 
-    Each candidate's result is multiplied in as 1 + a (y - u), each baseline's as 1 - b (y - v), with u - v = excess
-    and a per candidate as b per baseline, so that by the inequality of the means the block's expected growth is at
-    most 1 whatever both true rates are. v is `rate`, a guess of the baseline's rate made before the block: a wrong
-    one costs speed, not validity. Assumes that within a block results do not depend on each other, and that both
-    arms get requests of the same kind (assignment is random), at the same load.
+    Each candidate's result is multiplied in as 1 + a (y - u), each baseline's as 1 - b (y - v), with u - v =
+    excess and a per candidate as b per baseline, so that by the inequality of the means the block's expected
+    growth is at most 1 whatever both true rates are. v is `rate`, a guess of the baseline's rate made before
+    the block: a wrong one costs speed, not validity. Assumes that within a block results do not depend on
+    each other, and that both arms get requests of the same kind (assignment is random), at the same load.
     """
     v = min(max(rate, RAREST), COMMONEST)
     u = v + excess

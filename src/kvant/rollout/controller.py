@@ -33,8 +33,9 @@ TRIES = 20
 class Controller:
     """Thread-safe. `choose`, `observe` and `status` never wait; `tick` and `command` wait for the store.
 
-    What lowers the candidate's weight is done first and kept afterwards; what raises it is kept first. So after
-    kill -9 the weight is the one last kept, and a rollout that lost its store holds where it is, or rolls back.
+    What lowers the candidate's weight is done first and kept afterwards; what raises it is kept first. So
+    after kill -9 the weight is the one last kept, and a rollout that lost its store holds where it is, or
+    rolls back.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class Controller:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`candidate` names the very thing that is released (recipe and digest, model, address): another name is
-        another candidate, which has no weight before it is started."""
+        """`candidate` names the very thing that is released (recipe and digest, model, address): another name
+        is another candidate, which has no weight before it is started."""
         self._plan, self._store, self._candidate = plan, store, candidate
         self._monotonic, self._wall = monotonic, wall
         self._io, self._counting = threading.Lock(), threading.Lock()

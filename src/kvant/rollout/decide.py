@@ -2,11 +2,12 @@
 
 Two errors are bounded by the plan's `alpha`, however often one looks:
 
-- rolling back a candidate within all limits. Capital against "within its limit" is spread over starting points,
-  half of it bet from the first phase on, a quarter from the second, ..., so that what went well for long does not
-  hide what goes wrong now; it is one supermartingale from 1 on. The six quantities share alpha (union bound);
-- promoting a candidate that is not good in a quantity that the step asks for. Every one of them must be shown at
-  level alpha, so none may fail: no correction is needed (intersection-union test, Berger 1982).
+- rolling back a candidate within all limits. Capital against "within its limit" is spread over starting
+  points, half of it bet from the first phase on, a quarter from the second, ..., so that what went well for
+  long does not hide what goes wrong now; it is one supermartingale from 1 on. The quantities share alpha
+  (union bound);
+- promoting a candidate that is not good in a quantity that the step asks for. Every one of them must be shown
+  at level alpha, so none may fail: no correction is needed (intersection-union test, Berger 1982).
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ from kvant.rollout.state import State
 from kvant.rollout.tally import Sums, plus
 
 Verdict = Literal["promote", "hold", "rollback"]
+
+SHARES: dict[Quantity, float] = {
+    "divergence": 0.1,
+    "disagreement": 0.1,
+    "degeneration": 0.5,
+    "failures": 0.1,
+    "first_token": 0.1,
+    "per_token": 0.1,
+}
+"""Of alpha. Degeneration is rare even in a bad arm, so each case must count; the others are quick to show."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +65,21 @@ class Decision:
     why: tuple[str, ...]
 
 
-def worse_threshold(plan: Plan) -> float:
-    return math.log(len(QUANTITIES) / plan.alpha)
+def worse_threshold(plan: Plan, quantity: Quantity) -> float:
+    return math.log(1 / (SHARES[quantity] * plan.alpha))
 
 
 def good_threshold(plan: Plan) -> float:
     return math.log(1 / plan.alpha)
 
 
-def finding(quantity: Quantity, stages: Sequence[Sums]) -> Finding:
-    """Of the sums of every phase of a rollout, the first one first."""
-    total: Sums = {}
-    for sums in stages:
-        total = plus(total, sums)
+def findings(stages: Sequence[Sums]) -> tuple[Finding, ...]:
+    """From the sums of every phase of a rollout, the first one first."""
+    total = plus(*stages)
+    return tuple(_finding(quantity, stages, total) for quantity in QUANTITIES)
+
+
+def _finding(quantity: Quantity, stages: Sequence[Sums], total: Sums) -> Finding:
     mine = quantity if quantity in LEVELS else f"{quantity}.candidate"
     n, baseline_n = int(total.get(f"{mine}.n", 0)), int(total.get(f"{quantity}.baseline.n", 0))
     return Finding(
@@ -80,14 +93,10 @@ def finding(quantity: Quantity, stages: Sequence[Sums]) -> Finding:
     )
 
 
-def findings(stages: Sequence[Sums]) -> tuple[Finding, ...]:
-    return tuple(finding(quantity, stages) for quantity in QUANTITIES)
-
-
 def decide(plan: Plan, state: State, stages: Sequence[Sums]) -> Decision:
     """`stages` are the sums of every phase since the start, the present one last."""
     found = {one.quantity: one for one in findings(stages)}
-    beyond = [one for one in found.values() if one.worse >= worse_threshold(plan)]
+    beyond = [one for one in found.values() if one.worse >= worse_threshold(plan, one.quantity)]
     if beyond:
         return Decision("rollback", tuple(_beyond(one, plan) for one in beyond))
     if state.phase == "full":
@@ -125,7 +134,7 @@ def _beyond(found: Finding, plan: Plan) -> str:
     return (
         f"{found.quantity}: {found.figures()}; shown to be more than {than}"
         f"{plan.limits.of(found.quantity).rollback:g}, e-value {number(found.worse)} "
-        f"of {number(worse_threshold(plan))}"
+        f"of {number(worse_threshold(plan, found.quantity))}"
     )
 
 

@@ -1,4 +1,4 @@
-"""How a candidate is released: phases, what each must show, what is not forgiven, and how sure one must be."""
+"""How a candidate is released: its phases, what each must show, what is too much, and how sure is sure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bound(Section):
 
 
 class Limits(Section):
-    """Limits of each quantity. Rates are shares of requests that the candidate may be worse than the baseline."""
+    """Of each quantity. For rates: in how many more requests, as a share, than for the baseline."""
 
     divergence: Bound = Field(
         default=Bound(rollback=0.01, promote=0.01),
@@ -40,7 +40,7 @@ class Limits(Section):
         description="Share of positions where the arms expect another token.",
     )
     degeneration: Bound = Field(
-        default=Bound(rollback=0.0025, promote=0.02),
+        default=Bound(rollback=0.002, promote=0.02),
         description="More answers that loop, are gibberish, run away, or break their JSON.",
     )
     failures: Bound = Field(
@@ -81,7 +81,7 @@ class Step(Section):
     )
 
 
-SHADOW = Step(weight=0.0, dwell=600, compared=200)
+SHADOW = Step(weight=0.0, dwell=600, compared=200, proof=(*LEVELS, "degeneration"))
 CANARY = (
     Step(weight=0.01, dwell=600, compared=50, served=50),
     Step(weight=0.05, dwell=600, compared=50, served=100),

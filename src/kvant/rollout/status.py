@@ -19,11 +19,9 @@ GREATEST = 690.0
 def status(
     plan: Plan, state: State, stages: Sequence[Sums], candidate: str, weight: float, trouble: str
 ) -> dict[str, Any]:
-    """`weight` is what this gateway sends to `candidate` now: 0 where the state is about another one. `stages`
-    are the sums of every phase since the start."""
-    total: Sums = {}
-    for sums in stages:
-        total = plus(total, sums)
+    """`weight` is what this gateway sends to `candidate` now: 0 where the state is about another one.
+    `stages` are the sums of every phase since the start."""
+    total = plus(*stages)
     step = plan.at(state.weight)
     decision = decide(plan, state, stages)
     return {
@@ -59,8 +57,8 @@ def _quantity(found: Finding, plan: Plan) -> dict[str, Any]:
         "worse": {
             "than": bound.rollback,
             "e_value": _capital(found.worse),
-            "threshold": _capital(worse_threshold(plan)),
-            "shown": found.worse >= worse_threshold(plan),
+            "threshold": _capital(worse_threshold(plan, found.quantity)),
+            "shown": found.worse >= worse_threshold(plan, found.quantity),
         },
         "good": {
             "below": bound.promote,

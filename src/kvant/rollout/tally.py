@@ -12,7 +12,8 @@ from kvant.rollout.plan import LEVELS, RATES, Limits, Quantity
 
 Sums = Mapping[str, float]
 """By name: `compared`, `served.candidate`, `served.baseline`; of each quantity `.n`, `.sum`, of rates the
-baseline's as well; and the log-capital of each stake against good (`.worse.0`) and against bad (`.good.0`)."""
+baseline's as well; and the log-capital of each stake against good (`.worse.0`) and against bad
+(`.good.0`)."""
 
 CLIP = 10
 """A request counts for so many limits of divergence at most, so that bets on its mean are possible."""
@@ -21,8 +22,12 @@ SLOWEST = 0.1
 STEP = 0.05
 
 
-def plus(one: Sums, other: Sums) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
+def plus(*parts: Sums) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
 
 
 class Tally:
@@ -132,9 +137,9 @@ class _Rate(_Bets):
 
 
 class _Slow:
-    """Slower than most of the baseline's requests of late? The mark is set before a request is held against it,
-    and both arms are held against the same, so it need not be exact: it follows the 90th percentile by steps
-    (Robbins and Monro 1951) and the day's load with it."""
+    """Slower than most of the baseline's requests of late? The mark is set before a request is held against
+    it, and both arms are held against the same, so it need not be exact: it follows the 90th percentile by
+    steps (Robbins and Monro 1951) and the day's load with it."""
 
     def __init__(self) -> None:
         self.mark: float | None = None

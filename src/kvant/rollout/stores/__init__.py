@@ -17,7 +17,7 @@ class Store(Protocol):
         """What was kept last; None where nothing ever was."""
 
     def swap(self, seen: int, state: State) -> bool:
-        """Keep `state` if the version there is `seen` (0: nothing there); whether it was. Durable on return."""
+        """Keep `state` if the version there is `seen` (0: none there); whether it was. Durable on return."""
 
     def add(self, source: str, serial: int, generation: int, stage: int, sums: Sums) -> None:
         """Add to the evidence of a phase, once for each source and serial, which grows from call to call."""

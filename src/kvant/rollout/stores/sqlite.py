@@ -48,7 +48,8 @@ class Sqlite:
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, SCHEMA):
                 raise StoreError(
-                    f"{self.file}: is of schema {version}, this Kvant knows {SCHEMA}; use the Kvant that wrote it"
+                    f"{self.file}: is of schema {version}, this Kvant knows {SCHEMA}; "
+                    "use the Kvant that wrote it"
                 )
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")

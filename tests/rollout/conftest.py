@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ class RedisServer:
 
     def start(self) -> None:
         words = ["--port", "0", "--unixsocket", f"{self.folder}/s", "--dir", str(self.folder), "--save", ""]
-        words += ["--appendonly", "yes", "--appendfsync", "always"]
+        words += ["--appendonly", "yes"]  # written at every command, which is enough for kill -9
         self._process = subprocess.Popen(["redis-server", *words], stdout=subprocess.DEVNULL)
         store = open_store(self.url)
         try:
@@ -84,10 +84,29 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
+Opener = Callable[[str], Store]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opener]:
+    """`open_store`, and closed at the end."""
+    stores: list[Store] = []
+
+    def open_one(where: str) -> Store:
+        stores.append(open_store(where))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
 def quick(**fields) -> Plan:
     """A plan of two steps that asks for ten seconds and ten comparisons in each phase."""
     steps = [{"weight": weight, "dwell": 10, "compared": 10} for weight in (0.05, 0.5)]
-    return Plan.model_validate({"shadow": {"weight": 0.0, "dwell": 10, "compared": 10}, "canary": steps} | fields)
+    return Plan.model_validate(
+        {"shadow": {"weight": 0.0, "dwell": 10, "compared": 10}, "canary": steps} | fields
+    )
 
 
 class Clock:

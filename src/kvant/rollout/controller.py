@@ -127,7 +127,9 @@ class Controller:
             raise RolloutError(f"{name}: this candidate has not been started")
         if name == "promote":
             decision = decide(self._plan, state, self._evidence())
-            why = f" ({'; '.join(decision.why)})" if decision.verdict != "promote" else ""
+            if decision.verdict == "rollback":
+                raise RolloutError(f"promote: {'; '.join(decision.why)}")
+            why = f" ({'; '.join(decision.why)})" if decision.verdict == "hold" else ""
             return states.promote(state, self._plan, at, who, f"by hand{why}")
         if name == "rollback":
             return states.roll_back(state, at, who, "by hand")
@@ -172,10 +174,10 @@ class Controller:
 
     def _exchange(self) -> None:
         """Keep what was seen, take over what others did, and add to the time in this phase."""
-        self._keep_rollback()
-        stored = self._stored()
         now = self._monotonic()
         seconds, self._seen = min(now - self._seen, LONGEST), now
+        self._keep_rollback()
+        stored = self._stored()
         if stored.version != self._state.version:
             # Another gateway has counted the time up to here.
             self._adopt(stored)

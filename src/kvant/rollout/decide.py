@@ -3,7 +3,7 @@
 Two errors are bounded by the plan's `alpha`, however often one looks:
 
 - rolling back a candidate within all limits. Capital against "within its limit" is spread over starting
-  points, half of it bet from the first phase on, a quarter from the second, ..., so that what went well for
+  points, half of it bet from the first phase on, a sixth from the second, ..., so that what went well for
   long does not hide what goes wrong now; it is one supermartingale from 1 on. The quantities share alpha
   (union bound);
 - promoting a candidate that is not good in a quantity that the step asks for. Every one of them must be shown
@@ -143,9 +143,9 @@ def _logs(sums: Sums, quantity: Quantity, side: str) -> list[float]:
 
 
 def _spread(stages: Sequence[Sequence[float]]) -> float:
-    """Log-capital of 1/2 bet from the first phase on, 1/4 from the second, ...; what is left is kept."""
-    parts = []
+    """Log-capital of 1/2 bet from the first phase on, 1/6 from the second, 1/12, ...; what is left is kept."""
+    parts = [-math.log(len(stages) + 1)]
     for first in range(len(stages)):
         growths = [math.fsum(logs) for logs in zip(*stages[first:], strict=True)]
-        parts.append(bets.capital(growths) - (first + 1) * math.log(2))
-    return bets.log_sum([*parts, -len(stages) * math.log(2)])
+        parts.append(bets.capital(growths) - math.log((first + 1) * (first + 2)))
+    return bets.log_sum(parts)

@@ -33,7 +33,7 @@ class Limits(Section):
 
     divergence: Bound = Field(
         default=Bound(rollback=0.01, promote=0.01),
-        description="KL(baseline || candidate), nats a position; a request counts for ten limits at most.",
+        description="KL(baseline || candidate), nats a position; a comparison counts for 10 limits at most.",
     )
     disagreement: Bound = Field(
         default=Bound(rollback=0.06, promote=0.06),

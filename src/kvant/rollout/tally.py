@@ -16,7 +16,7 @@ baseline's as well; and the log-capital of each stake against good (`.worse.0`) 
 (`.good.0`)."""
 
 CLIP = 10
-"""A request counts for so many limits of divergence at most, so that bets on its mean are possible."""
+"""A comparison counts for so many limits at most, so that bets on its mean are possible."""
 SLOWEST = 0.1
 """Share of the baseline's requests that count as slow."""
 STEP = 0.05
@@ -102,7 +102,7 @@ class _Level(_Bets):
 
     def __init__(self, limits: Limits, name: Quantity) -> None:
         super().__init__(limits, name)
-        self.most = CLIP * self.bound.rollback if name == "divergence" else 1.0
+        self.most = CLIP * self.bound.rollback
 
     def add(self, value: float) -> None:
         # An arm whose figures are no numbers is as far away as can be.

@@ -1,7 +1,7 @@
 """A stub engine: OpenAI's API at a fixed speed, with faults on demand. A real server on a real socket.
 
 In-process: `with Engine() as engine: engine.url`. Alone: `python -m tests.gateway.engine --port 8001`.
-A request's own header `x-fault` (or `engine.fault`) asks for one of `FAULTS`.
+A request's own field `fault` (or `engine.fault`) asks for one of `FAULTS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ FAULTS = ("500", "502", "503", "stall", "silent", "cut", "degenerate", "echo", "
 """status 500, 502 or 503; stall: stops writing half-way; silent: never a first token; cut: closes the
 connection half-way; degenerate: repeats one word from half-way; echo: a 400 that quotes the prompt; slow:
 ten times slower; broken: bytes that are no event; zero: usage of 0 tokens."""
-WORDS = "the cache of keys and values is paged and read in place by the attention of every layer".split()
+WORDS = (
+    *("the", "cache", "of", "keys", "and", "values", "is", "paged", "and", "read", "in", "place"),
+    *("by", "the", "attention", "of", "every", "layer"),
+)
 TOKENS = 16
 """Of an answer whose request does not say."""
 
@@ -99,7 +102,7 @@ class Engine:
         path = request.url.path
         self.requests.append({"path": path, "headers": dict(request.headers), "body": body})
         del self.requests[: -self.keep]
-        fault = request.headers.get("x-fault", self.fault)
+        fault = body.get("fault", self.fault)
         prompt = prompt_of(body)
         if fault in ("500", "502", "503"):
             return error(int(fault), "internal failure")
@@ -283,9 +286,7 @@ def event(value: dict[str, Any]) -> bytes:
 
 def error(status: int, message: str) -> Response:
     kind = "BadRequestError" if status < 500 else "InternalServerError"
-    return JSONResponse(
-        {"error": {"message": message, "type": kind, "param": None, "code": status}}, status
-    )
+    return JSONResponse({"error": {"message": message, "type": kind, "param": None, "code": status}}, status)
 
 
 def listening(port: int) -> socket.socket:

@@ -13,7 +13,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, long, models, plan, serve, tune
+from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, gateway, keys, long, models, plan, serve, tune,
+)
 from kvant.cli.complaint import complain
 from kvant.errors import KvantError
 
@@ -32,11 +33,13 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("fidelity")(fidelity.fidelity)
 app.command("gate", cls=gate.GateCommand)(gate.gate)
+app.command("gateway")(gateway.gateway)
 app.command("long")(long.long)
 app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)
 app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
 app.add_typer(config.app, name="config")
 
 

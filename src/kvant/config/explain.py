@@ -110,9 +110,7 @@ def _list(choices: tuple[Any, ...]) -> str:
     return ", ".join(str(choice) for choice in choices)
 
 
-def _nearest(
-    value: Any, choices: tuple[Any, ...], path: tuple[int | str, ...], root: type[BaseModel]
-) -> str:
+def _nearest(value: Any, choices: tuple[Any, ...], path: tuple[int | str, ...], root: type[BaseModel]) -> str:
     numbers = [choice for choice in choices if isinstance(choice, int)]
     close: Any = None
     if numbers and isinstance(value, int):

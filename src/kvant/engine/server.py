@@ -21,14 +21,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kvant.config import Settings
 from kvant.engine import probes
-from kvant.http import body, envelope
-from kvant.http.body import Gone, Refused
-from kvant.http.envelope import Refusal
 from kvant.engine.exchange import Exchange, tagged
 from kvant.engine.keys import Keys
 from kvant.engine.limits import Slots
-from kvant.http.state import State
 from kvant.engine.verify import EngineReport
+from kvant.http import body, envelope
+from kvant.http.body import Gone, Refused
+from kvant.http.envelope import Refusal
+from kvant.http.state import State
 from kvant.telemetry.metrics import Metrics
 
 access = logging.getLogger("kvant.access")

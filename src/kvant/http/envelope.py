@@ -41,12 +41,15 @@ class Refusal:
             headers["Connection"] = "close"
         return headers
 
+    def encoded(self) -> bytes:
+        return json.dumps(self.body()).encode()
+
     def response(self) -> Response:
         return JSONResponse(self.body(), self.status, self.headers())
 
     def event(self) -> bytes:
         """The same refusal for a stream that has begun: an error event, then the end of the stream."""
-        return f"data: {json.dumps(self.body())}\n\ndata: [DONE]\n\n".encode()
+        return b"data: " + self.encoded() + b"\n\ndata: [DONE]\n\n"
 
 
 def bad_request(message: str, param: str | None = None) -> Refusal:
@@ -71,6 +74,10 @@ def not_found(path: str) -> Refusal:
     return Refusal(404, "not_found", "NotFoundError", f"{path[:100]} is not served here")
 
 
+def wrong_method(method: str, path: str) -> Refusal:
+    return Refusal(405, "method", "MethodNotAllowedError", f"{method[:20]} is not for {path}")
+
+
 def busy(limit: int) -> Refusal:
     message = f"{limit} requests are in flight, the limit of serving.max_concurrency; try again"
     return Refusal(429, "busy", "RateLimitError", message, retry_after=1)
@@ -80,11 +87,35 @@ def unavailable(reason: str, message: str) -> Refusal:
     return Refusal(503, reason, "ServiceUnavailableError", message, retry_after=5)
 
 
-def timed_out(seconds: float) -> Refusal:
-    message = f"the request took longer than serving.timeout, {seconds:g} s, and was stopped"
+def timed_out(seconds: float, field: str = "serving.timeout") -> Refusal:
+    message = f"the request took longer than {field}, {seconds:g} s, and was stopped"
     return Refusal(504, "timeout", "TimeoutError", message)
+
+
+def bad_gateway(message: str) -> Refusal:
+    return Refusal(502, "arm", "BadGatewayError", message)
 
 
 def internal(request_id: str) -> Refusal:
     message = f"internal error; the log names it under request {request_id}"
     return Refusal(500, "internal", "InternalServerError", message)
+
+
+def understood(status: int, body: bytes, request_id: str) -> Refusal:
+    """vLLM's error as a refusal; a message of its own making is never passed on for a 500."""
+    if status >= 500 and status != 503:
+        return internal(request_id)
+    try:
+        error = json.loads(body)
+    except ValueError:
+        error = {}
+    detail = error.get("error", error) if isinstance(error, dict) else {}
+    detail = detail if isinstance(detail, dict) else {"message": detail}
+    message = detail.get("message") or detail.get("detail") or "the request was refused"
+    kind = detail.get("type") or ("NotFoundError" if status == 404 else "BadRequestError")
+    retry_after = 5 if status in (429, 503) else None
+    return Refusal(status, "engine", str(kind), str(message), _text(detail.get("param")), retry_after)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)[:200]

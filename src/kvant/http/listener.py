@@ -65,6 +65,10 @@ class Listener(uvicorn.Server):
         )
         self._socket = bind(host, port, field)
 
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

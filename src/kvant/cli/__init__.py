@@ -13,7 +13,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, gateway, keys, long, models, plan, serve, tune,
+from kvant.cli import (
+    bench,
+    calibrate,
+    config,
+    doctor,
+    fidelity,
+    gate,
+    gateway,
+    keys,
+    long,
+    models,
+    plan,
+    serve,
+    tune,
 )
 from kvant.cli.complaint import complain
 from kvant.errors import KvantError

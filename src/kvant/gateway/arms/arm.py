@@ -35,6 +35,10 @@ class Arm:
                 return owner
         return emptiest
 
+    def slots(self) -> int:
+        """Requests that all its replicas together take at a time."""
+        return sum(int(one.slots) for one in self.replicas)
+
     def load(self) -> float:
         """How full the arm is, 0 to 1: as its emptiest replica."""
         return min(1.0, min((one.fullness for one in self.replicas), default=1.0))

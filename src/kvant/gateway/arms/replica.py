@@ -8,12 +8,29 @@ DOWN_SECONDS = 2.0
 """How long a replica that could not be reached is left alone."""
 
 
+class Pace:
+    """Seconds between tokens since the last question."""
+
+    def __init__(self) -> None:
+        self._seconds, self._count = 0.0, 0
+
+    def add(self, seconds: float) -> None:
+        self._seconds += seconds
+        self._count += 1
+
+    def mean(self) -> float | None:
+        """Since the last call; None where no token came."""
+        found = self._seconds / self._count if self._count else None
+        self._seconds, self._count = 0.0, 0
+        return found
+
+
 @dataclass
 class Replica:
     """`slots` is how many requests it is sent at a time; its queue and memory are as last polled."""
 
     url: str
-    slots: int
+    slots: float
     long: bool = False
     """Takes the prompts that are too long for others."""
     inflight: int = 0
@@ -22,6 +39,7 @@ class Replica:
     kv: float = 0.0
     """Share of KV memory in use, 0 to 1."""
     down_until: float = 0.0
+    pace: Pace = field(default_factory=Pace)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property

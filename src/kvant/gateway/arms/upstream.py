@@ -38,14 +38,23 @@ class Upstream:
 
     @asynccontextmanager
     async def request(
-        self, method: str, replica: Replica, path: str, body: bytes | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        replica: Replica,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        counted: bool = True,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer once its head is here. `Unreachable` before that, `Broken` while it is read."""
+        """The answer once its head is here. `Unreachable` before that, `Broken` while it is read.
+
+        `counted`: whether it is work for the replica.
+        """
         # Identity, because what is forwarded is read on the way.
         sent = {"Accept-Encoding": "identity", **headers, **replica.headers}
         if body is not None:
             sent["Content-Type"] = "application/json"
-        replica.inflight += 1
+        replica.inflight += counted
         try:
             try:
                 answer = await self._session.request(
@@ -61,4 +70,4 @@ class Upstream:
                 # An answer that was not read to its end closes its connection: so the engine stops.
                 answer.close() if not answer.content.at_eof() else answer.release()
         finally:
-            replica.inflight -= 1
+            replica.inflight -= counted

@@ -66,6 +66,7 @@ class Relay:
             replica = self._backend.pick(arm, self._call, tried)
             assert replica is not None
             tried.append(replica)
+            self._tally.pace = replica.pace
             another = self._backend.pick(arm, self._call, tried) is not None
             self._tally.replica = self._tally.replica if self._tally.tripped else replica.url
             try:

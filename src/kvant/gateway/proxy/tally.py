@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvant.gateway.arms.replica import Pace
 from kvant.gateway.call import Call, Served
 
 MAX_TEXT = 65_536
@@ -18,6 +19,8 @@ class Tally:
     def __init__(self, call: Call) -> None:
         self._call = call
         self.replica = ""
+        self.pace: Pace | None = None
+        """Of the replica that writes, which is told every gap."""
         self.first: float | None = None
         self.error = self.tripped = self.finish = ""
         self.prompt_tokens = 0
@@ -104,8 +107,12 @@ class Tally:
     def _time(self, now: float) -> None:
         if self.first is None:
             self.first = now - self._call.at
-        elif len(self._gaps) < MAX_GAPS:
-            self._gaps.append(now - self._last)
+        else:
+            gap = now - self._last
+            if len(self._gaps) < MAX_GAPS:
+                self._gaps.append(gap)
+            if self.pace is not None:
+                self.pace.add(gap)
         self._last = now
 
     def _take_text(self, text: str) -> None:

@@ -1,0 +1,72 @@
+"""Looks at the arms' own /metrics: who is up, how long their queues are, how full their KV memory."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from kvant.gateway.admission import elastic
+from kvant.gateway.admission.elastic import Measured
+from kvant.gateway.arms.arm import Arm
+from kvant.gateway.arms.replica import Replica
+from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream
+from kvant.gateway.settings import Scheduling
+
+MAX_BYTES = 4 << 20
+_GAUGE = re.compile(
+    rb"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)(?:\{[^}]*\})? (\S+)", re.M
+)
+
+
+async def keep_looking(
+    arms: Iterable[Arm], upstream: Upstream, scheduling: Scheduling, looked: Callable[[], object]
+) -> None:
+    """Every `poll_seconds`, all replicas at once; `looked` is called after each round."""
+    replicas = [one for arm in arms for one in arm.replicas]
+    while True:
+        await asyncio.gather(*(look(one, upstream, scheduling) for one in replicas))
+        looked()
+        await asyncio.sleep(scheduling.poll_seconds)
+
+
+async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> None:
+    """Updates what is known of one replica, and how many requests it is sent."""
+    try:
+        found = gauges(await asyncio.wait_for(_metrics(replica, upstream), max(1.0, scheduling.poll_seconds)))
+    except (Unreachable, Broken, asyncio.TimeoutError):
+        replica.failed(time.monotonic())
+        return
+    replica.answered()
+    replica.running = int(found.get("num_requests_running", 0))
+    replica.waiting = int(found.get("num_requests_waiting", 0))
+    replica.kv = found.get("kv_cache_usage_perc", 0.0)
+    measured = Measured(replica.inflight, replica.kv, replica.pace.mean())
+    replica.slots = elastic.slots(replica.slots, measured, scheduling)
+
+
+async def _metrics(replica: Replica, upstream: Upstream) -> bytes:
+    async with upstream.request("GET", replica, "/metrics", None, {}, counted=False) as answer:
+        content = await answer.content.read(MAX_BYTES)
+        while more := await answer.content.read(MAX_BYTES):
+            if len(content) + len(more) > MAX_BYTES:
+                raise Broken("metrics without end")
+            content += more
+        # An engine that shows none (or not to us) is up all the same.
+        return content if answer.status == 200 else b""
+
+
+def gauges(text: bytes) -> Mapping[str, float]:
+    """vLLM's gauges: requests of all its engines together, KV memory of the fullest."""
+    found: dict[str, float] = {}
+    for name, number in _GAUGE.findall(text):
+        try:
+            value = float(number)
+        except ValueError:
+            continue
+        key = name.decode()
+        if 0 <= value < 1e9:
+            together = max if key == "kv_cache_usage_perc" else lambda one, other: one + other
+            found[key] = together(found.get(key, 0.0), value)
+    return found

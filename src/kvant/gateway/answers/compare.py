@@ -19,8 +19,9 @@ from kvant.rollout.evidence import BASELINE, CANDIDATE
 
 @dataclass(frozen=True)
 class Apart:
-    """`divergence` in nats, None where only answers were compared; `agreement` over `positions`: tokens, or
-    words of the longer answer. The rest says where they first part; empty where they do not."""
+    """`divergence` in nats, None where only answers were compared; `agreement` is the share of `positions`
+    (tokens, or words where only answers were compared) of which both expect the same. The rest says where
+    they first part; empty where they do not."""
 
     divergence: float | None
     agreement: float
@@ -61,7 +62,7 @@ def _apart(before: Sequence[Expected], after: Sequence[Expected], answer: Sequen
 
 
 async def answered(asker: Asker, call: Call, settings: Comparing) -> Apart | None:
-    """Both arms answer greedily: share of words before they part; None where neither wrote any."""
+    """Both arms answer greedily; None where neither wrote a word."""
     body = {**mirror.copy(call.body, settings.answer, settings.priority), "temperature": 0}
     found = await asyncio.gather(
         *(
@@ -73,7 +74,8 @@ async def answered(asker: Asker, call: Call, settings: Comparing) -> Apart | Non
 
 
 def agreed(before: str, after: str) -> Apart | None:
-    """Two greedy answers to one prompt, word by word as far as they are the same."""
+    """Two greedy answers to one prompt, word by word up to the first in which they part: from there on the
+    arms no longer read the same."""
     mine, theirs = units(before), units(after)
     longer = max(len(mine), len(theirs))
     if not longer:
@@ -81,8 +83,8 @@ def agreed(before: str, after: str) -> Apart | None:
     common = _shared(mine, theirs)
     if common == longer:
         return Apart(None, 1.0, longer)
-    place = _shared(before, after)
-    return Apart(None, common / longer, longer, common, before[:place], before[place:], after[place:])
+    place, read = _shared(before, after), common + 1
+    return Apart(None, common / read, read, common, before[:place], before[place:], after[place:])
 
 
 def _shared(before: Sequence[str], after: Sequence[str]) -> int:

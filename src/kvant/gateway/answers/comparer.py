@@ -30,8 +30,10 @@ log = logging.getLogger("kvant.gateway.answers")
 SKIPPED = ("sample", "kind", "in_flight", "load", "rate")
 """Why a call was not compared: not drawn; no single text over a text prompt; too many at a time; an arm is
 loaded; too many this minute."""
+TRIES = 3
+"""Failures in a row after which an arm counts as one that cannot score."""
 AGAIN = 600.0
-"""Seconds after which an arm that could not score is asked again."""
+"""Seconds after which it is asked again."""
 
 Judge = Callable[[Call, Answer], tuple[str, ...]]
 
@@ -60,7 +62,7 @@ class Comparer:
         self._scorer = Scorer(asker, settings)
         self._budget = Budget(settings.per_minute)
         self._background = Background()
-        self._unable_until = 0.0
+        self._unable_until, self._in_a_row = 0.0, 0
         self.skipped: Counter[str] = Counter(dict.fromkeys(SKIPPED, 0))
         self.failed = 0
 
@@ -127,8 +129,14 @@ class Comparer:
     async def _apart(self, served: Served) -> Apart | None:
         if self._now() >= self._unable_until:
             try:
-                return await compare.scored(self._scorer, served.call, served.text)
-            except Unable as error:
+                apart = await compare.scored(self._scorer, served.call, served.text)
+            except EngineError as error:
+                self._in_a_row += 1
+                if not isinstance(error, Unable) and self._in_a_row < TRIES:
+                    raise
                 self._unable_until = self._now() + AGAIN
                 log.warning("%s; greedy answers are compared instead, word by word", error)
+            else:
+                self._in_a_row = 0
+                return apart
         return await compare.answered(self._asker, served.call, self._settings)

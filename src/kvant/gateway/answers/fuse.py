@@ -15,6 +15,8 @@ from kvant.rollout.evidence import BASELINE
 
 log = logging.getLogger("kvant.gateway.answers")
 
+NOT_ITS_FAULT = ("cancelled", "client", "refused", "draining", "internal")
+"""Errors of `Served` that say nothing of the arm."""
 KEPT = 500
 """Newest answers of the baseline that say how often abnormal ones are usual."""
 
@@ -70,6 +72,6 @@ class Fuse:
 def outcome(served: Served) -> Outcome:
     if served.tripped:
         return Outcome.TRIPPED
-    if served.status == 499 or 400 <= served.status < 500:
+    if 400 <= served.status < 500 or served.error in NOT_ITS_FAULT:
         return Outcome.NEITHER
     return Outcome.FAILED if served.error or served.status >= 500 else Outcome.GOOD

@@ -51,7 +51,7 @@ class Shadow:
         settings: sections.Shadow,
         asker: Asker,
         now: Callable[[], float],
-        pair: Callable[[Served, Answer | None, float], None],
+        pair: Callable[[Served, Answer | None], None],
         wanted: Callable[[], bool] = lambda: True,
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -120,19 +120,17 @@ class Shadow:
     async def _mirror(self, call: Call, cost: float) -> None:
         s = self._settings
         body = mirror.copy(call.body, s.max_tokens, s.priority)
-        began = self._now()
         answer: Answer | None = None
         # Without an answer nothing is known of its cost: the estimate stands.
         with contextlib.suppress(EngineError):
             found = await self._asker.ask(CANDIDATE, call.path, body, seconds=s.seconds, headers=mirror.LOW)
             answer = response.answer(found, CANDIDATE)
             self._budget.settle(cost - answer.used)
-        seconds = self._now() - began
         served = self._running[call.id].served
         await asyncio.wait({served}, timeout=LONGEST_CALL)
         self.ended_as["answered" if answer else "failed"] += 1
         if served.done():
-            self._pair(served.result(), answer, seconds)
+            self._pair(served.result(), answer)
 
     def _shed(self) -> None:
         """Calls of users come first."""

@@ -31,10 +31,10 @@ class Witness:
         pass
 
     def ended(self, served: Served) -> None:
-        if served.call.generates and (served.status == 499 or not 400 <= served.status < 500):
+        if served.call.generates and outcome(served) is not Outcome.NEITHER:
             self._background.start(self._weigh(served))
 
-    def shadowed(self, served: Served, answer: Answer | None, seconds: float) -> None:
+    def shadowed(self, served: Served, answer: Answer | None) -> None:
         """The candidate's answer to a copy of this call; None where it gave none."""
         if outcome(served) is Outcome.GOOD:
             self._background.start(self._weigh_copy(served, answer))

@@ -54,7 +54,7 @@ class Answers:
         model: str = "",
     ) -> None:
         """`model` is the name that golden prompts are asked of."""
-        now, asker = time.monotonic, _Later(gateway)
+        now, asker = time.monotonic, Later(gateway)
         self._gateway, self._settings, self._phase, self._observe = gateway, settings, phase, observe
         self._model = model
         self.fuse = Fuse(router, settings.breaker, now)
@@ -101,7 +101,7 @@ class Answers:
             self.patrol.learn(found)
 
 
-class _Later:
+class Later:
     """The asker of a gateway that does not run yet."""
 
     def __init__(self, gateway: Gateway) -> None:

@@ -10,7 +10,7 @@ from kvant.config.section import File, Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Breaker(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,8 @@ import httpx
 import openai
 
 from kvant.gateway.app import Gateway
+from kvant.gateway.serve import listening
 from kvant.gateway.settings import GatewaySettings
-from kvant.http.listener import Listener
 from tests.gateway.engine import MODEL, Engine
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "hello there"}]
@@ -24,6 +25,9 @@ def settings(
     arms: dict[str, Any] = {"baseline": {"urls": [one.url for one in baseline]}}
     if candidate:
         arms["candidate"] = {"urls": [one.url for one in candidate]}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        sections["listen"] = {"port": free.getsockname()[1], **sections.get("listen", {})}
     return GatewaySettings.model_validate({"arms": arms, **sections})
 
 
@@ -43,16 +47,11 @@ class Running:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         try:
-            async with self.gateway.running() as door:
-                listener = Listener(door, "127.0.0.1", 0, "listen.port")
+            async with self.gateway.running() as door, listening(self.gateway, door) as listener:
                 self.port = listener.port
-                task = asyncio.create_task(listener.run_until_closed())
-                while not listener.started:
-                    await asyncio.sleep(0.005)
                 self._ready.set()
                 await self._stop.wait()
                 await door.drain(0.0, asyncio.Event())
-                await listener.close(task)
         except BaseException as error:
             self._failure = error
             self._ready.set()

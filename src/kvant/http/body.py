@@ -36,18 +36,18 @@ class Gone(Exception):
     """The client hung up while sending."""
 
 
-async def read(headers: Headers, receive: Receive) -> bytes:
-    """The whole body; raises `Refused` over `MAX_BYTES` or `MAX_SECONDS`, `Gone` when the client left."""
+async def read(headers: Headers, receive: Receive, limit: int = MAX_BYTES) -> bytes:
+    """The whole body; raises `Refused` over `limit` or `MAX_SECONDS`, `Gone` when the client left."""
     declared = headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > MAX_BYTES:
-        raise Refused(envelope.too_large(MAX_BYTES))
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
+        raise Refused(envelope.too_large(limit))
     try:
-        return await asyncio.wait_for(_collect(receive), MAX_SECONDS)
+        return await asyncio.wait_for(_collect(receive, limit), MAX_SECONDS)
     except asyncio.TimeoutError:
         raise Refused(envelope.slow_body(MAX_SECONDS)) from None
 
 
-async def _collect(receive: Receive) -> bytes:
+async def _collect(receive: Receive, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -56,8 +56,8 @@ async def _collect(receive: Receive) -> bytes:
             raise Gone
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > MAX_BYTES:
-            raise Refused(envelope.too_large(MAX_BYTES))
+        if size > limit:
+            raise Refused(envelope.too_large(limit))
         if not message.get("more_body"):
             return b"".join(parts)
 

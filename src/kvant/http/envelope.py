@@ -70,6 +70,10 @@ def unauthorised() -> Refusal:
     )
 
 
+def forbidden(message: str) -> Refusal:
+    return Refusal(403, "forbidden", "PermissionDeniedError", message)
+
+
 def not_found(path: str) -> Refusal:
     return Refusal(404, "not_found", "NotFoundError", f"{path[:100]} is not served here")
 

@@ -12,10 +12,13 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kvant.errors import EngineError
+from kvant.http.certificate import Certificate
 
 CLOSE_SECONDS = 3
 MAX_HEADER_BYTES = 65_536
 HEAD_SECONDS = 10
+BACKLOG = 4096
+"""Connections that the kernel holds while the loop is busy: a thousand streams may begin at once."""
 
 
 class Protocol(H11Protocol):
@@ -48,9 +51,11 @@ class Protocol(H11Protocol):
 
 
 class Listener(uvicorn.Server):
-    """One app on one socket; signals are left to the service (`kvant.engine.drain`)."""
+    """One app on one socket; signals are left to the service (`kvant.http.stop`)."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, field: str) -> None:
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, field: str, certificate: Certificate | None = None
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -61,8 +66,13 @@ class Listener(uvicorn.Server):
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 server_header=False,
                 timeout_graceful_shutdown=CLOSE_SECONDS,
+                backlog=BACKLOG,
             )
         )
+        if certificate is not None:
+            # After `load`, which would make a context of its own that nothing can reload.
+            self.config.load()
+            self.config.ssl = certificate.context
         self._socket = bind(host, port, field)
 
     @property

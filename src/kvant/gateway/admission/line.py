@@ -7,10 +7,11 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from kvant.gateway.call import Priority
 from kvant.gateway.settings import Scheduling
-from kvant.http.body import Refused
+from kvant.http.body import Gone, Refused
 from kvant.http.envelope import Refusal
 
 ORDER: tuple[Priority, ...] = ("interactive", "batch")
@@ -30,9 +31,10 @@ class Line:
         return len(self._waiting[priority])
 
     @asynccontextmanager
-    async def place(self, priority: Priority) -> AsyncIterator[None]:
-        """A slot for the time of the block; `Refused` where the queue is full or the wait too long."""
-        await self._enter(priority)
+    async def place(self, priority: Priority, gone: asyncio.Future[Any]) -> AsyncIterator[None]:
+        """A slot for the time of the block; `Refused` where the queue is full or the wait too long, `Gone`
+        where the client left before."""
+        await self._enter(priority, gone)
         try:
             yield
         finally:
@@ -48,7 +50,7 @@ class Line:
             self.running += 1
             turn.set_result(None)
 
-    async def _enter(self, priority: Priority) -> None:
+    async def _enter(self, priority: Priority, gone: asyncio.Future[Any]) -> None:
         queue = self._waiting[priority]
         ahead = sum(len(self._waiting[one]) for one in ORDER[: ORDER.index(priority) + 1])
         if not ahead and self.running < self._slots():
@@ -59,11 +61,14 @@ class Line:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
         try:
-            done, _ = await asyncio.wait({turn}, timeout=self._seconds)
+            await asyncio.wait({turn, gone}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self._leave(queue, turn)
             raise
-        if not done:
+        if gone.done():
+            self._leave(queue, turn)
+            raise Gone
+        if not turn.done():
             self._leave(queue, turn)
             text = f"no engine was free for {self._seconds:g} s"
             raise Refused(_busy("queue_timeout", text, self._seconds))

@@ -18,7 +18,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Short:
-    """What there is not enough of (requests, tokens or concurrency), and in how many seconds there will be."""
+    """What there is not enough of (requests, tokens, concurrency), and in how many seconds there will be."""
 
     what: str
     limit: int

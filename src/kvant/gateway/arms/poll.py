@@ -61,12 +61,12 @@ def gauges(text: bytes) -> Mapping[str, float]:
     """vLLM's gauges: requests of all its engines together, KV memory of the fullest."""
     found: dict[str, float] = {}
     for name, number in _GAUGE.findall(text):
+        key = name.decode()
+        before = found.get(key, 0.0)
         try:
             value = float(number)
         except ValueError:
             continue
-        key = name.decode()
         if 0 <= value < 1e9:
-            together = max if key == "kv_cache_usage_perc" else lambda one, other: one + other
-            found[key] = together(found.get(key, 0.0), value)
+            found[key] = max(before, value) if key == "kv_cache_usage_perc" else before + value
     return found

@@ -8,8 +8,7 @@ import logging
 import time
 import traceback
 from collections.abc import Mapping
-
-from starlette.types import Receive
+from typing import Any
 
 from kvant.gateway.arms.upstream import Broken, Unreachable
 from kvant.gateway.call import Call, Served
@@ -44,11 +43,10 @@ class Exchange:
         if self._patience is not None:
             self._patience.over(word)
 
-    async def run(self, receive: Receive, arm: str, usage: bool) -> Served:
-        """Answers the client, or lets it go; never raises but where it is cancelled."""
+    async def run(self, gone: asyncio.Future[Any], arm: str, usage: bool) -> Served:
+        """Answers the client, or lets it go once `gone` is done; never raises but where it is cancelled."""
         tally = Tally(self._call)
         relay = Relay(self._backend, self._cast, self._call, self._reply, tally, self._headers)
-        gone = asyncio.ensure_future(receive())
         self._patience = patience = Patience(self._backend.timeouts.total)
         work = asyncio.ensure_future(relay.run(arm, patience, usage))
         patience.stop = work.cancel
@@ -67,7 +65,6 @@ class Exchange:
                     await asyncio.wait_for(self._reply.refuse(refusal), FAREWELL_SECONDS)
         finally:
             patience.close()
-            gone.cancel()
             work.cancel()
         status = GONE if tally.error in ("cancelled", "client") else self._reply.status
         return tally.served(arm, status, time.monotonic())

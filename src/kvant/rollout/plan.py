@@ -111,7 +111,7 @@ class Plan(Section):
     canary: Annotated[tuple[Step, ...], AfterValidator(_growing)] = Field(
         default=CANARY, strict=False, description="Steps of growing weight; after the last comes full."
     )
-    limits: Limits = Field(default_factory=Limits, description="What is too much and what is good.")
+    limits: Limits = Field(default=Limits(), description="What is too much and what is good.")
 
     @model_validator(mode="after")
     def _shadow_serves_nobody(self) -> Plan:

@@ -133,9 +133,10 @@ def test_the_command_names_what_went_wrong(url: str, kvant_command: Kvant, monke
     refused = kvant_command("rollout", "promote", "--url", url)
     assert (refused.status, refused.err) == (2, "error: promote: this candidate has not been started\n")
     monkeypatch.delenv("KVANT_ADMIN_KEY")
-    assert "wants an administrator's key; set KVANT_ADMIN_KEY" in kvant_command(
-        "rollout", "status", "--url", url
-    ).err
+    assert (
+        "wants an administrator's key; set KVANT_ADMIN_KEY"
+        in kvant_command("rollout", "status", "--url", url).err
+    )
     nobody = kvant_command("rollout", "status", "--url", "http://127.0.0.1:9")
     assert nobody.status == 2
     assert nobody.err.startswith("error: --url http://127.0.0.1:9: no gateway answers")

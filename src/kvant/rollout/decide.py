@@ -143,7 +143,8 @@ def _logs(sums: Sums, quantity: Quantity, side: str) -> list[float]:
 
 
 def _spread(stages: Sequence[Sequence[float]]) -> float:
-    """Log-capital of 1/2 bet from the first phase on, 1/6 from the second, 1/12, ...; what is left is kept."""
+    """Log-capital of 1/2 bet from the first phase on, 1/6 from the second, 1/12, ...; what is left is
+    kept."""
     parts = [-math.log(len(stages) + 1)]
     for first in range(len(stages)):
         growths = [math.fsum(logs) for logs in zip(*stages[first:], strict=True)]

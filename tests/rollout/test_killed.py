@@ -46,8 +46,10 @@ def test_kill_9_in_a_loop(kind: str, request: pytest.FixtureRequest, tmp_path: P
         with gateway(where) as one:
             said = [one.weight()]
             assert said[0] == weight, "does not go on where it was"
-            time.sleep(draw.uniform(0.0, 0.05))
+            said += [one.weight() for _ in range(draw.randrange(25))]
+            time.sleep(draw.uniform(0.0, 0.005))
             said += one.kill()
+        time.sleep(0.02)  # what it had sent may not have been read by the store yet
         state, now = kept(where)
         assert said == sorted(said)
         assert said[-1] <= state.weight, "somebody was served at a weight that was not kept"

@@ -37,7 +37,7 @@ def healthy(runs: int) -> None:
 
 
 def test_a_sound_candidate_reaches_full():
-    healthy(4)
+    healthy(3)
 
 
 @pytest.mark.slow

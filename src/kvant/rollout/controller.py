@@ -46,11 +46,12 @@ class Controller:
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        salt: Callable[[], str] = secrets.token_urlsafe,
     ) -> None:
         """`candidate` names the very thing that is released (recipe and digest, model, address): another name
         is another candidate, which has no weight before it is started."""
         self._plan, self._store, self._candidate = plan, store, candidate
-        self._monotonic, self._wall = monotonic, wall
+        self._monotonic, self._wall, self._salt = monotonic, wall, salt
         self._io, self._counting = threading.Lock(), threading.Lock()
         self._tally, self._outbox = Tally(plan.limits), Outbox()
         self._state = State()
@@ -133,7 +134,7 @@ class Controller:
     def _asked(self, name: str, state: State, who: str) -> State:
         at = self._wall()
         if name == "start":
-            return states.start(state, self._candidate, secrets.token_hex(8), at, who)
+            return states.start(state, self._candidate, self._salt(), at, who)
         if state.candidate != self._candidate:
             raise RolloutError(f"{name}: this candidate has not been started")
         if name == "promote":

@@ -40,6 +40,18 @@ class RedisServer:
             self._process.wait()
             self._process = None
 
+    def stop(self) -> None:
+        """There, but silent; until it is killed."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
+    def settle(self) -> None:
+        """Wait until it has done what a killed client had sent, and has seen that it is gone."""
+        import redis
+
+        with redis.Redis(unix_socket_path=f"{self.folder}/s") as client:
+            until(lambda: len(client.client_list()) == 1)
+
     def forget(self) -> None:
         shutil.rmtree(self.folder / "appendonlydir")
 

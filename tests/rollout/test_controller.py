@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 
 import pytest
 
@@ -69,7 +71,7 @@ def test_evidence_and_time_together_promote_to_full(store: Store):
 
 def test_a_rollback_by_hand_takes_effect_for_the_next_request(store: Store):
     one = at_half(store, Clock())
-    assert share(one) == pytest.approx(0.5, abs=0.08)
+    assert share(one) == pytest.approx(0.5, abs=0.12)
     status = one.command("rollback", "ann")
     assert (status["phase"], status["weight"]) == ("rolled_back", 0.0)
     assert share(one) == 0
@@ -87,7 +89,7 @@ def test_bad_evidence_rolls_back_at_the_next_tick_and_stays(store: Store):
     compare(one, 500)
     pass_seconds(one, clock, 30)
     assert (one.status()["phase"], share(one)) == ("rolled_back", 0)
-    with pytest.raises(RolloutError, match="promote: "):
+    with pytest.raises(RolloutError, match="nothing comes after phase rolled_back"):
         one.command("promote", "ann")
 
 
@@ -113,7 +115,7 @@ def test_a_promotion_by_hand_names_what_was_missing_and_is_refused_against_evide
         "by hand (0 of 10 seconds in this phase; 0 of 10"
     )
     compare(one, 60, divergence=0.05)
-    with pytest.raises(RolloutError, match="promote: divergence: 0.05 over 60; shown to be more"):
+    with pytest.raises(RolloutError, match=r"promote: divergence: 0\.05 over 60; shown to be more"):
         one.command("promote", "ann")
 
 
@@ -228,7 +230,7 @@ def test_without_its_store_a_rollout_holds_and_loses_no_evidence(redis_server: R
     assert (status["phase"], status["weight"]) == ("canary", 0.5)
     assert "Redis" in status["trouble"]
     assert status["counts"]["compared"]["phase"] == 100
-    assert share(one) == pytest.approx(0.5, abs=0.08)
+    assert share(one) == pytest.approx(0.5, abs=0.12)
     with pytest.raises(StoreError):
         one.command("promote", "ann")
     redis_server.start()
@@ -256,6 +258,21 @@ def test_a_rollback_without_the_store_acts_at_once_and_is_kept_later(
     assert (two.status()["phase"], share(two)) == ("rolled_back", 0)
 
 
+def test_a_rollback_does_not_wait_for_a_store_that_does_not_answer(redis_server: RedisServer, opened: Opener):
+    one = at_half(opened(redis_server.url), Clock())
+    redis_server.stop()
+    ticking = threading.Thread(target=one.tick)
+    ticking.start()
+    command = threading.Thread(target=one.command, args=("rollback", "ann"))
+    command.start()
+    began = time.monotonic()
+    until(lambda: share(one) == 0)
+    assert time.monotonic() - began < 0.9, "waited for the store"
+    ticking.join()
+    command.join()
+    assert (one.status()["phase"], one.status()["weight"]) == ("rolled_back", 0.0)
+
+
 def test_a_store_that_went_back_in_time_is_told_what_the_gateway_knows(
     redis_server: RedisServer, opened: Opener
 ):
@@ -281,7 +298,7 @@ def test_a_gateway_that_starts_while_the_store_is_lost_sends_nobody_to_the_candi
     assert (share(two), two.status()["weight"]) == (0, 0.0)
     redis_server.start()
     two.tick()
-    assert share(two) == pytest.approx(0.5, abs=0.08)
+    assert share(two) == pytest.approx(0.5, abs=0.12)
 
 
 def test_the_keeper_ticks_and_keeps_at_the_end(tmp_path, opened: Opener):

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import re
 import socket
 import threading
 import time
@@ -60,6 +61,8 @@ class Engine:
     name: str = MODEL
     logprob: float = -0.5
     """Of every prompt token; arms that answer alike have the same."""
+    writes: str = ""
+    """Text that it writes, in pieces of a word, whatever the prompt; a continuation writes what is left."""
     stamp: bool = False
     """Writes the time of sending (monotonic, seconds) into every chunk as `sent`."""
     keep: int = 1000
@@ -174,6 +177,8 @@ class Writing:
 
     def words(self) -> list[str]:
         """The same for the same prompt; a continuation goes on where the text so far ends."""
+        if self.engine.writes:
+            return self.given()
         said = tokens(self.prompt)
         start = sum(said) % len(WORDS)
         if self.body.get("continue_final_message"):
@@ -186,6 +191,17 @@ class Writing:
             half = self.length // 2
             words[half:] = ["kv "] * (self.length - half)
         return words
+
+    def given(self) -> list[str]:
+        """The engine's own text, from where the prompt ends with a part of it; no more than is asked for."""
+        text = self.engine.writes
+        said = max((n for n in range(len(text)) if n and self.prompt.endswith(text[:n])), default=0)
+        asked = self.body.get("max_completion_tokens") or self.body.get("max_tokens")
+        return re.findall(r"\S*\s*", text[said:])[:-1][:asked]
+
+    @property
+    def finish(self) -> str:
+        return "stop" if self.engine.writes else "length"
 
     def usage(self, written: int) -> dict[str, int]:
         if self.fault == "zero":
@@ -233,7 +249,7 @@ class Writing:
                     chunk["sent"] = time.monotonic()
                 yield event(chunk)
             last: dict[str, Any] = {"delta": {}} if self.chat else {"text": ""}
-            yield event({**head, "choices": [{"index": 0, **last, "finish_reason": "length"}]})
+            yield event({**head, "choices": [{"index": 0, **last, "finish_reason": self.finish}]})
             if (self.body.get("stream_options") or {}).get("include_usage"):
                 yield event({**head, "choices": [], "usage": self.usage(len(words))})
             yield b"data: [DONE]\n\n"
@@ -252,7 +268,7 @@ class Writing:
         finally:
             self.engine.running -= 1
         text = "".join(words)
-        choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": self.finish}
         choice |= {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
         answer = {**self.head(), "choices": [choice], "usage": self.usage(len(words))}
         if self.body.get("return_token_ids"):

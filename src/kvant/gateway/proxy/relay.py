@@ -9,12 +9,12 @@ from typing import Any
 
 import aiohttp
 
+from kvant.gateway.answers.takeover import Continuation, continuation
 from kvant.gateway.arms.replica import Replica
 from kvant.gateway.arms.upstream import Broken, Unreachable
 from kvant.gateway.call import Call
 from kvant.gateway.cast import Cast, read
 from kvant.gateway.proxy.backend import Backend
-from kvant.gateway.proxy.continuation import resumed
 from kvant.gateway.proxy.patience import Patience
 from kvant.gateway.proxy.reply import Reply
 from kvant.gateway.proxy.stream import Stream
@@ -48,12 +48,12 @@ class Relay:
             return
         self._tally.tripped = sentinel.reason
         refuge = self._cast.refuge(self._call, arm)
-        body = self._rest(stream, sentinel)
-        if refuge is None or body is None:
+        rest = self._rest(stream, sentinel)
+        if refuge is None or rest is None:
             await self._stop(stream, sentinel)
             return
-        stream.resume()
-        await self._answered(refuge, body, stream, None)
+        stream.resume(rest)
+        await self._answered(refuge, rest.body, stream, None)
 
     async def _answered(
         self, arm: str, body: Mapping[str, Any], stream: Stream, sentinel: Sentinel | None
@@ -100,13 +100,13 @@ class Relay:
         await self._reply.whole(200, "application/json", body)
         return True
 
-    def _rest(self, stream: Stream, sentinel: Sentinel) -> dict[str, Any] | None:
+    def _rest(self, stream: Stream, sentinel: Sentinel) -> Continuation | None:
         """What the refuge is asked for; None where the client has what it should not, or more than text."""
         if not self._call.streams:
-            return dict(self._call.body)
+            return continuation(self._call, "", 0)
         if stream.sent > sentinel.clean() or self._tally.calls_tools or self._tally.reasoned:
             return None
-        return resumed(self._call.body, self._tally.text[: stream.sent], stream.sent_tokens)
+        return continuation(self._call, self._tally.text[: stream.sent], stream.sent_tokens)
 
     async def _stop(self, stream: Stream, sentinel: Sentinel) -> None:
         reason = f"kvant:{sentinel.reason}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from kvant.gateway.answers.takeover import Continuation
 from kvant.gateway.arms.upstream import Broken
 from kvant.gateway.cast import read
 from kvant.gateway.proxy.continuation import recount
@@ -32,12 +33,14 @@ class Stream:
         self.sent = 0
         self.sent_tokens = 0
         self._carried: int | None = None
+        self._rest: Continuation | None = None
         self._held: list[tuple[bytes, int]] = []
         self._holding = False
         self._last: dict[str, Any] = {}
 
-    def resume(self) -> None:
+    def resume(self, rest: Continuation) -> None:
         """The next arm goes on where the text sent so far ends."""
+        self._rest = rest
         self._carried, self._held, self._holding = self.sent_tokens, [], False
         self._tally.carry(self._tally.text[: self.sent], self.sent_tokens)
 
@@ -100,6 +103,8 @@ class Stream:
         if "error" in chunk:
             raise Broken("an error inside the stream")
         self._last = chunk
+        if self._rest is not None and _fitted(chunk, self._rest):
+            event = made(chunk)
         text = self._tally.chunk(chunk, now)
         usage = chunk.get("usage")
         if self._carried is not None:
@@ -119,6 +124,17 @@ class Stream:
         self.sent_tokens += sum(1 for _, length in self._held if length)
         self._held.clear()
         return out
+
+
+def _fitted(chunk: dict[str, Any], rest: Continuation) -> bool:
+    """Makes a piece of a continuation follow what was sent; whether that changed it."""
+    for choice in (chunk.get("choices") or ())[:1]:
+        place, name = (choice["delta"], "content") if "delta" in choice else (choice, "text")
+        text = place.get(name)
+        if isinstance(text, str):
+            place[name] = fitted = rest.fit(text)
+            return fitted != text
+    return False
 
 
 def _only_role(chunk: dict[str, Any]) -> bool:

@@ -102,11 +102,9 @@ def test_a_fault_is_taken_over_by_the_baseline(arms: Arms, sign: str, case: Case
     text, reasons = arms.stream(case.prompt, **case.asked)
     assert reasons == ["stop"]
     wrong = text.removesuffix(sound) if sign == "json" else text.replace(PROSE, "", 1)
-    assert len(wrong) - len(sound) < 200, (
-        "what the client got is the sound answer, but for a loop's first rounds"
-    )
+    assert len(wrong) - len(sound) < 200, "but for a loop's first rounds, the client got the sound answer"
     assert text.endswith(sound[-20:])
-    (served,) = arms.ended.served
+    served = arms.ended.one()
     assert (served.arm, served.tripped, served.status) == (CANDIDATE, sign, 200)
     assert served.text == text
 

@@ -151,7 +151,7 @@ values = st.recursive(
 
 
 @given(values, st.booleans(), st.sampled_from([None, 2]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_is_json_keeps_its_shape(value: object, ascii: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii, indent=indent)
     shape = Shape()
@@ -160,7 +160,7 @@ def test_whatever_is_json_keeps_its_shape(value: object, ascii: bool, indent: in
 
 
 @given(values, st.integers(0, 10**6), st.characters(max_codepoint=0x7F))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_shape_agrees_with_the_parser(value: object, at: int, wrong: str) -> None:
     """One character changed: what Python's parser refuses, the shape refuses or finds incomplete."""
     text = json.dumps(value)

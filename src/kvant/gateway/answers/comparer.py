@@ -27,9 +27,9 @@ from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison
 
 log = logging.getLogger("kvant.gateway.answers")
 
-SKIPPED = ("sample", "kind", "in_flight", "load", "rate")
-"""Why a call was not compared: not drawn; no single text over a text prompt; too many at a time; an arm is
-loaded; too many this minute."""
+SKIPPED = ("sample", "kind", "ended", "in_flight", "load", "rate")
+"""Why a call was not compared: not drawn; no single text over a text prompt; it did not end well; too many
+at a time; an arm is loaded; too many this minute."""
 TRIES = 3
 """Failures in a row after which an arm counts as one that cannot score."""
 AGAIN = 600.0
@@ -94,8 +94,10 @@ class Comparer:
     def _reason(self, served: Served) -> str:
         s, body = self._settings, served.call.body
         single = served.call.generates and asked.choices(body) == 1 and not body.get("use_beam_search")
-        if not (single and served.text and outcome(served) is Outcome.GOOD) or asked.carries_media(body):
+        if not (single and served.text) or asked.carries_media(body):
             return "kind"
+        if outcome(served) is not Outcome.GOOD:
+            return "ended"
         if len(self._background) >= s.in_flight:
             return "in_flight"
         if max(map(self._asker.load, (BASELINE, CANDIDATE))) > s.watermark:

@@ -25,10 +25,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 MODEL = "stub"
-FAULTS = ("500", "502", "503", "stall", "silent", "cut", "degenerate", "echo", "slow", "broken", "zero")
+FAULTS = (
+    "500",
+    "502",
+    "503",
+    "stall",
+    "silent",
+    "cut",
+    "degenerate",
+    "echo",
+    "slow",
+    "broken",
+    "zero",
+    "wide",
+)
 """status 500, 502 or 503; stall: stops writing half-way; silent: never a first token; cut: closes the
 connection half-way; degenerate: repeats one word from half-way; echo: a 400 that quotes the prompt; slow:
-ten times slower; broken: bytes that are no event; zero: usage of 0 tokens."""
+ten times slower; broken: bytes that are no event; zero: usage of 0 tokens; wide:
+words of 4,000 characters."""
 WORDS = (
     *("the", "cache", "of", "keys", "and", "values", "is", "paged", "and", "read", "in", "place"),
     *("by", "the", "attention", "of", "every", "layer"),
@@ -89,7 +103,10 @@ class Engine:
         )
 
     async def _tokenize(self, request: Request) -> Response:
-        ids = tokens(prompt_of(await request.json()))
+        body = await request.json()
+        if wrong := complaint(body):
+            return error(400, wrong)
+        ids = tokens(prompt_of(body))
         return JSONResponse({"count": len(ids), "max_model_len": 8192, "tokens": ids})
 
     async def _metrics(self, request: Request) -> Response:
@@ -106,6 +123,8 @@ class Engine:
         self.requests.append({"path": path, "headers": dict(request.headers), "body": body})
         del self.requests[: -self.keep]
         fault = body.get("fault", self.fault)
+        if wrong := complaint(body):
+            return error(400, wrong)
         prompt = prompt_of(body)
         if fault in ("500", "502", "503"):
             return error(int(fault), "internal failure")
@@ -166,6 +185,8 @@ class Writing:
             start = 0
         circle = itertools.cycle(WORDS[start:] + WORDS[:start])
         words = [f"{next(circle)} " for _ in range(self.length)]
+        if self.fault == "wide":
+            words = [word * 1000 for word in words]
         if self.fault == "degenerate":
             half = self.length // 2
             words[half:] = ["kv "] * (self.length - half)
@@ -275,6 +296,24 @@ class Writing:
                 }
             )
         return found
+
+
+def complaint(body: dict[str, Any]) -> str:
+    """What a real engine would refuse; empty where there is nothing."""
+    messages, prompt = body.get("messages"), body.get("prompt", "")
+    if "messages" in body:
+        if not isinstance(messages, list) or not all(
+            isinstance(one, dict) and isinstance(one.get("content"), str | list) for one in messages
+        ):
+            return "messages must be a list of messages"
+    elif not isinstance(prompt, str) and not (
+        isinstance(prompt, list) and all(isinstance(one, int) for one in prompt)
+    ):
+        return "prompt must be text or token ids"
+    for name in ("max_tokens", "max_completion_tokens"):
+        if body.get(name) is not None and (type(body[name]) is not int or body[name] < 1):
+            return f"{name} must be a positive integer"
+    return ""
 
 
 def prompt_of(body: dict[str, Any]) -> str:

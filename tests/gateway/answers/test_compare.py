@@ -113,6 +113,25 @@ def test_long_prompts_keep_their_first_and_last_tokens(arms: tuple[Engine, Engin
     assert len(scoring["prompt"]) == 23
 
 
+def test_the_template_is_given_what_the_chat_gave_it(arms: tuple[Engine, Engine]) -> None:
+    """vLLM 0.32: `reasoning_effort` and `documents` are fields of a chat, but not of /tokenize."""
+    seen: list[Any] = []
+
+    class Heard:
+        async def ask(self, arm: str, path: str, body: Any, **_: Any) -> Any:
+            seen.append(body)
+            return {"tokens": [1]}
+
+        def load(self, arm: str) -> float:
+            return 0.0
+
+    asked = call({**call().body, "reasoning_effort": "low", "chat_template_kwargs": {"a": 1}, "top_p": 0.5})
+    asyncio.run(Scorer(Heard(), Comparing()).reading(BASELINE, asked, ANSWER))
+    kwargs = {"a": 1, "reasoning_effort": "low", "enable_thinking": True}
+    assert seen[0] == {"model": MODEL, "messages": asked.body["messages"], "chat_template_kwargs": kwargs}
+    assert seen[1] == {"model": MODEL, "prompt": ANSWER, "add_special_tokens": False}
+
+
 def test_token_ids_are_read_as_they_are(arms: tuple[Engine, Engine]) -> None:
     asked = call({"prompt": [7, 8, 9], "cache_salt": "of-this-key"}, TEXT)
     asking(arms, lambda asker: compare.scored(Scorer(asker, Comparing(priority=7)), asked, "w1 w2"))

@@ -264,6 +264,16 @@ def test_answers_agree_up_to_where_they_part(
     assert agreed("", " ") is None
 
 
+def test_an_example_shows_where_two_greedy_answers_part(arms: tuple[Engine, Engine]) -> None:
+    desk, other = Desk(), Answer("one two THREE")
+    greedy, sampled = call({**call().body, "temperature": 0}, id="greedy"), call(id="sampled")
+    desk.of(arms, lambda c: c.pair(served(greedy), other), lambda c: c.pair(served(sampled), other))
+    (one,) = desk.examples.newest()
+    assert (one.id, one.prompt, one.shared) == ("greedy", "how many are there", "one two ")
+    assert (one.baseline, one.candidate, one.position) == ("three four five", "THREE", 2)
+    assert one.divergence == desk.found[0].divergence is not None
+
+
 def test_examples_are_kept_only_where_prompts_may_be(arms: tuple[Engine, Engine]) -> None:
     for keep, shown in ((True, 1), (False, 0)):
         desk = Desk(keep=keep)

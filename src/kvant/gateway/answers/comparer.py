@@ -7,6 +7,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from kvant.errors import EngineError
 from kvant.gateway.answers import asked, compare
@@ -113,8 +114,7 @@ class Comparer:
         if apart is None:
             return
         at = self._now()
-        if apart.parted is not None and self._examples.wanted:
-            self._examples.add(apart.example(served.call, at))
+        self._show(served, other, apart, at)
         abnormal = {served.arm: await self._abnormal(served.call, answer_of(served))}
         if other is not None:
             abnormal[CANDIDATE] = await self._abnormal(served.call, other)
@@ -124,6 +124,16 @@ class Comparer:
                 abnormal.get(BASELINE, False), abnormal.get(CANDIDATE, False), served.call.id,
             )
         )  # fmt: skip
+
+    def _show(self, served: Served, other: Answer | None, apart: Apart, at: float) -> None:
+        """Keeps an example: of two greedy answers the texts themselves, else what each arm expected."""
+        if not self._examples.wanted:
+            return
+        shown: Apart | None = apart
+        if other is not None and served.call.body.get("temperature") == 0:
+            shown = compare.agreed(served.text, other.text)
+        if shown is not None and shown.parted is not None:
+            self._examples.add(replace(shown, divergence=apart.divergence).example(served.call, at))
 
     async def _abnormal(self, call: Call, answer: Answer) -> bool:
         return bool(await asyncio.to_thread(self._judge, call, answer))

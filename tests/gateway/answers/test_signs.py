@@ -134,6 +134,12 @@ def test_json_that_ends_too_early_is_broken_only_if_nothing_cut_it() -> None:
     assert signs(case, "length") == ()
 
 
+def test_of_an_answer_that_was_watched_only_the_end_is_looked_at() -> None:
+    loop, cut = Case("loop", "Why?", "the " * 400), Case("cut", "Rows?", '{"a": [1, 2', JSON)
+    for case, watched, expected in ((loop, False, ("repetition",)), (loop, True, ()), (cut, True, ("json",))):
+        assert finished.found(call(case), Answer(case.answer, "stop"), Usual(), watched) == expected
+
+
 def test_a_runaway_is_far_longer_than_the_baseline_writes() -> None:
     usual, asked = Usual(), call(Case("", "Why?", ""))
     for n in range(60):

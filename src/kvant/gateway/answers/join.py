@@ -58,7 +58,7 @@ class Answers:
         self._gateway, self._settings, self._phase, self._observe = gateway, settings, phase, observe
         self._model = model
         self.fuse = Fuse(router, settings.breaker, now)
-        self.witness = Witness(observe, self.fuse.learn)
+        self.witness = Witness(observe, self.fuse.learn, settings.breaker.watch)
         self.examples = Examples(settings.comparing.examples, prompts_may_be_kept)
         self.patrol = Patrol(settings.patrol, event)
         self.shadow = Shadow(

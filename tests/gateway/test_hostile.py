@@ -52,11 +52,8 @@ def bad_request(draw: random.Random) -> bytes:
     if kind == 4:
         return b"\x16\x03\x01\x02\x00\x01" + bytes(draw.randrange(256) for _ in range(100))
     if kind == 5:
-        return (
-            (head + "X-Request-Priority: soon\r\n").encode()
-            + b"Content-Length: %d\r\n\r\n" % len(GOOD)
-            + GOOD
-        )
+        head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Priority: soon\r\n"
+        return head.encode() + b"Content-Length: %d\r\n\r\n" % len(GOOD) + GOOD
     headers = f"x-request-id: {'%' * draw.randrange(300)}\r\nContent-Length: {len(body)}\r\n\r\n"
     return (head + headers).encode() + body
 
@@ -70,7 +67,6 @@ async def throw(port: int, count: int, draw: random.Random, at_a_time: int = 50)
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(raw)
-                writer.write_eof()
                 line = await asyncio.wait_for(reader.readline(), 30)
                 writer.close()
             except ConnectionError:
@@ -95,7 +91,7 @@ def test_bad_requests_are_refused_and_nothing_leaks(engine: Engine, count: int) 
         lines = asyncio.run(throw(gateway.port, count, random.Random(2)))
         status = {line.split()[1] for line in lines if line}
         assert status <= {b"400", b"413", b"404", b"422"}
-        assert sum(1 for line in lines if line) > count / 2
+        assert sum(1 for line in lines if line) > 0.75 * count  # some are reset with their answer unread
         assert engine.requests == []
         assert gateway.gateway.door.quotas.used == 0
         assert process.num_fds() <= files + 10

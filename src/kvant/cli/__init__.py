@@ -25,6 +25,7 @@ from kvant.cli import (
     long,
     models,
     plan,
+    rollout,
     serve,
     tune,
 )
@@ -54,6 +55,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(gateway.app, name="gateway")
 app.add_typer(keys.app, name="keys")
 app.add_typer(config.app, name="config")
+app.add_typer(rollout.app, name="rollout")
 
 
 def _version(wanted: bool) -> None:

@@ -35,9 +35,13 @@ def gateway(
         typer.echo(f"{config}: ok")
         return
     from kvant.gateway.app import Gateway
+    from kvant.gateway.release import Release
     from kvant.gateway.serve import run
 
-    raise typer.Exit(run(Gateway(settings)))
+    made = Gateway(settings)
+    if settings.arms.candidate is not None:
+        Release(made, settings.arms.candidate)
+    raise typer.Exit(run(made))
 
 
 @app.command()

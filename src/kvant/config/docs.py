@@ -75,12 +75,21 @@ def example_of(root: dict[str, Any], head: str, written_out: Mapping[str, str] |
         lines.append(f"{name}:" if fields else f"{name}: {{}}")
         for field, entry in fields.items():
             lines += textwrap.wrap(entry["description"], 100, initial_indent="  # ", subsequent_indent="  # ")
-            lines.append(f"  {field}: {written(entry['default'])}")
+            lines += _field(field, entry["default"])
         lines.append("")
     return "\n".join(lines)
 
 
-def dump(values: dict[str, Any]) -> str:
+def _field(name: str, value: Any) -> Iterator[str]:
+    nested = isinstance(value, dict) or (isinstance(value, list) and isinstance((value or [0])[0], dict))
+    if not value or not nested:
+        yield f"  {name}: {written(value)}"
+        return
+    yield f"  {name}:"
+    yield textwrap.indent(dump(value), "    ").rstrip()
+
+
+def dump(values: Any) -> str:
     """Values as a YAML file."""
     stream = io.StringIO()
     writer: Any = YAML(typ="safe", pure=True)

@@ -1,6 +1,6 @@
 """All that watches answers, plugged into a gateway.
 
-answers = Answers(gateway, AnswersSettings(), router, phase, observe)
+answers = Answers(gateway, settings, router, phase, observe)
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from pydantic import Field
-
-from kvant.config.section import Section
-from kvant.gateway.answers import golden, patrol, settings
+from kvant.gateway.answers import golden, patrol
 from kvant.gateway.answers.comparer import Comparer
 from kvant.gateway.answers.examples import Examples
 from kvant.gateway.answers.finished import Answer
@@ -26,16 +23,8 @@ from kvant.gateway.answers.witness import Witness
 from kvant.gateway.app import Gateway
 from kvant.gateway.call import Served
 from kvant.gateway.roles import Router
+from kvant.gateway.settings import GatewaySettings
 from kvant.rollout.evidence import BASELINE, Comparison, Serving
-
-
-class AnswersSettings(Section):
-    """Sections of gateway.yaml."""
-
-    breaker: settings.Breaker = Field(default_factory=settings.Breaker)
-    shadow: settings.Shadow = Field(default_factory=settings.Shadow)
-    comparing: settings.Comparing = Field(default_factory=settings.Comparing)
-    patrol: settings.Patrol = Field(default_factory=settings.Patrol)
 
 
 class Answers:
@@ -44,7 +33,7 @@ class Answers:
     def __init__(
         self,
         gateway: Gateway,
-        settings: AnswersSettings,
+        settings: GatewaySettings,
         router: Router,
         phase: Callable[[], str],
         observe: Callable[[Serving | Comparison], None],

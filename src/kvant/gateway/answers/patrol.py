@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from kvant.errors import ConfigError, EngineError
+from kvant.errors import EngineError
 from kvant.gateway.answers import golden
 from kvant.gateway.answers import settings as sections
 from kvant.gateway.answers.drift import Drift
@@ -28,11 +28,6 @@ class Patrol:
     """Learns of comparisons. Divergences and disagreements are different scales, and watched apart."""
 
     def __init__(self, settings: sections.Patrol, event: Event) -> None:
-        if settings.cleared > settings.raised:
-            raise ConfigError(
-                f"patrol.cleared {settings.cleared:g} is above patrol.raised {settings.raised:g}: "
-                "drift would be cleared as it is raised"
-            )
         self._event = event
         self._drifts = {
             name: Drift(settings.window, settings.raised, settings.cleared, least)

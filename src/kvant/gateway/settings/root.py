@@ -9,10 +9,12 @@ from pydantic import Field, model_validator
 from kvant.config.rules import Contradiction, Contradictions
 from kvant.config.section import Section
 from kvant.config.serving import is_loopback
+from kvant.gateway.answers.settings import Breaker, Comparing, Patrol, Shadow
 from kvant.gateway.settings.arms import Arm, Arms
 from kvant.gateway.settings.limits import Limits, Routing, Scheduling, Timeouts
 from kvant.gateway.settings.listen import Listen
 from kvant.gateway.settings.records import Audit, Monitoring
+from kvant.gateway.settings.release import Rollout
 from kvant.gateway.settings.security import Security
 
 
@@ -26,6 +28,11 @@ class GatewaySettings(Section):
     timeouts: Timeouts = Field(default_factory=Timeouts)
     scheduling: Scheduling = Field(default_factory=Scheduling)
     routing: Routing = Field(default_factory=Routing)
+    rollout: Rollout = Field(default_factory=Rollout)
+    breaker: Breaker = Field(default_factory=Breaker)
+    shadow: Shadow = Field(default_factory=Shadow)
+    comparing: Comparing = Field(default_factory=Comparing)
+    patrol: Patrol = Field(default_factory=Patrol)
     audit: Audit = Field(default_factory=Audit)
     monitoring: Monitoring = Field(default_factory=Monitoring)
 
@@ -57,6 +64,12 @@ def _contradictions(s: GatewaySettings) -> Iterator[Contradiction]:
                 "needs security.key_file: `kvant keys create`",
                 ("security.key_file",),
             )
+    if s.patrol.cleared > s.patrol.raised:
+        yield Contradiction(
+            "patrol.cleared",
+            "is above patrol.raised: drift would be cleared as it is raised",
+            ("patrol.raised",),
+        )
     if scheduling.min_concurrency > scheduling.max_concurrency:
         yield Contradiction(
             "scheduling.min_concurrency", "is over max_concurrency", ("scheduling.max_concurrency",)

@@ -3,8 +3,10 @@
 // Between steps there is one cost for each j = state % 2^(8 - bits), the smallest of its 2^bits states x * count + j.
 // A step gives state j * 2^bits + c the cost of j and a distance.
 //
+// `n` vectors are searched side by side.
+//
 //   forget   steps of which nothing is asked but the costs
-//   origin   the j before `steps` steps on the best path to their end
+//   origin   the j before `steps` steps on the best path to their end, of each vector
 //   keep     remembers the way into `back`, kBackBytes a step; then
 //   trace    the codes of the way to j
 #pragma once
@@ -17,44 +19,59 @@ namespace {
 
 constexpr int kRenorm = 4;  // steps; the number of steps of every run is a multiple of it
 
+// Of each vector, the row of distances of every element.
+template <int n>
+struct Rows {
+  const std::uint32_t* of[n];
+};
+
 #if defined(__AVX512VBMI__)
 
-template <int bits>
+constexpr int kTogether = 2;  // searches whose steps do not wait for each other
+
+template <int bits, int n>
 class Costs {
  public:
   static constexpr int count = kStates >> bits;
-
-  Costs() : cost_(_mm512_setzero_si512()), floor_(cost_) {}
-  explicit Costs(int start) : floor_(_mm512_setzero_si512()) {
-    const __m512i j = index([](int lane) { return lane % count; });
-    cost_ = _mm512_movm_epi8(_mm512_cmpneq_epi8_mask(j, _mm512_set1_epi8(static_cast<char>(start))));
-  }
-
   static constexpr int kBackBytes = count + count / kRenorm;
 
-  KVANT_INLINE void forget(const std::uint8_t* distances, const std::uint32_t* rows, int steps) {
-    run<false>(distances, rows, steps, [](const __m512i*) {});
+  Costs() {
+    for (int v = 0; v < n; ++v) cost_[v] = floor_[v] = _mm512_setzero_si512();
+  }
+  explicit Costs(const int* start) : Costs() {
+    const __m512i j = index([](int lane) { return lane % count; });
+    for (int v = 0; v < n; ++v)
+      cost_[v] = _mm512_movm_epi8(_mm512_cmpneq_epi8_mask(j, _mm512_set1_epi8(static_cast<char>(start[v]))));
   }
 
-  KVANT_INLINE int origin(const std::uint8_t* distances, const std::uint32_t* rows, int steps, std::uint8_t*) {
-    __m512i origins = index([](int lane) { return lane % count; });
-    run<true>(distances, rows, steps, [&](const __m512i* from) KVANT_LAMBDA_INLINE {
+  KVANT_INLINE void forget(const std::uint8_t* distances, Rows<n> rows, int first, int steps) {
+    run<false>(distances, rows, first, steps, [](int, const __m512i*) {});
+  }
+
+  KVANT_INLINE void origin(const std::uint8_t* distances, Rows<n> rows, int steps, std::uint8_t* const*, int* origins) {
+    __m512i before[n];
+    for (int v = 0; v < n; ++v) before[v] = index([](int lane) { return lane % count; });
+    run<true>(distances, rows, 0, steps, [&](int v, const __m512i* from) KVANT_LAMBDA_INLINE {
 #pragma GCC unroll 4
-      for (int i = 0; i < kRenorm; ++i) origins = _mm512_permutexvar_epi8(from[i], origins);
+      for (int i = 0; i < kRenorm; ++i) before[v] = _mm512_permutexvar_epi8(from[i], before[v]);
     });
-    alignas(64) std::uint8_t of[64];
-    _mm512_store_si512(of, origins);
-    return of[best()];
+    for (int v = 0; v < n; ++v) {
+      alignas(64) std::uint8_t of[64];
+      _mm512_store_si512(of, before[v]);
+      origins[v] = of[best(v)];
+    }
   }
 
   // Four steps, and what they are together: a way is traced in jumps, whose steps do not wait for each other.
-  KVANT_INLINE void keep(const std::uint8_t* distances, const std::uint32_t* rows, int steps, std::uint8_t* back) {
-    run<true>(distances, rows, steps, [&](const __m512i* from) KVANT_LAMBDA_INLINE {
+  KVANT_INLINE void keep(const std::uint8_t* distances, Rows<n> rows, int steps, std::uint8_t* const* back) {
+    std::uint8_t* to[n];
+    for (int v = 0; v < n; ++v) to[v] = back[v];
+    run<true>(distances, rows, 0, steps, [&](int v, const __m512i* from) KVANT_LAMBDA_INLINE {
 #pragma GCC unroll 4
-      for (int i = 0; i < kRenorm; ++i) store(back + i * count, from[i]);
+      for (int i = 0; i < kRenorm; ++i) store(to[v] + i * count, from[i]);
       const __m512i two = _mm512_permutexvar_epi8(from[1], from[0]), last = _mm512_permutexvar_epi8(from[3], from[2]);
-      store(back + kRenorm * count, _mm512_permutexvar_epi8(last, two));
-      back += kRenorm * kBackBytes;
+      store(to[v] + kRenorm * count, _mm512_permutexvar_epi8(last, two));
+      to[v] += kRenorm * kBackBytes;
     });
   }
 
@@ -70,21 +87,29 @@ class Costs {
   }
 
  private:
+  // Calls use(v, the ways of kRenorm steps).
   template <bool track, class Use>
-  KVANT_INLINE void run(const std::uint8_t* distances, const std::uint32_t* rows, int steps, Use use) {
+  KVANT_INLINE void run(const std::uint8_t* distances, Rows<n> rows, int first, int steps, Use use) {
     __m512i spread[4], from[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       spread[i] = index([&](int lane) { return (64 * i + lane) >> bits; });
       from[i] = index([&](int lane) { return (64 * i + lane) / count << (8 - 2 * bits) | lane % count >> bits; });
     }
-    for (int t = 0; t < steps; t += kRenorm) {
-      cost_ = _mm512_sub_epi8(cost_, floor_);
-      floor_ = smallest();
-      __m512i best[kRenorm];
+    for (int t = first; t < first + steps; t += kRenorm) {
+      __m512i ways[n][kRenorm];
+#pragma GCC unroll 2
+      for (int v = 0; v < n; ++v) {
+        cost_[v] = _mm512_sub_epi8(cost_[v], floor_[v]);
+        floor_[v] = smallest(v);
+      }
 #pragma GCC unroll 4
-      for (int i = 0; i < kRenorm; ++i) step<track>(distances, rows[t + i], spread, from, best[i]);
-      use(best);
+      for (int i = 0; i < kRenorm; ++i) {
+#pragma GCC unroll 2
+        for (int v = 0; v < n; ++v) step<track>(cost_[v], distances, rows.of[v][t + i], spread, from, ways[v][i]);
+      }
+#pragma GCC unroll 2
+      for (int v = 0; v < n; ++v) use(v, ways[v]);
     }
   }
 
@@ -94,7 +119,7 @@ class Costs {
     if constexpr (bits == 4) _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(x));
   }
 
-  int best() const { return __builtin_ctzll(_mm512_cmpeq_epi8_mask(cost_, smallest())); }
+  int best(int v) const { return __builtin_ctzll(_mm512_cmpeq_epi8_mask(cost_[v], smallest(v))); }
 
   template <class Of>
   static KVANT_INLINE __m512i index(Of of) {
@@ -104,45 +129,46 @@ class Costs {
   }
 
   template <bool keep>
-  KVANT_INLINE void step(const std::uint8_t* distances, std::uint32_t row, const __m512i* spread, const __m512i* from,
-                         __m512i& best) {
+  static KVANT_INLINE void step(__m512i& cost, const std::uint8_t* distances, std::uint32_t row, const __m512i* spread,
+                                const __m512i* from, __m512i& best) {
     const std::uint8_t *low = distances + row, *high = distances + (row ^ 128);
-    const __m512i s0 = state(spread[0], low), s1 = state(spread[1], low + 64);
-    const __m512i s2 = state(spread[2], high), s3 = state(spread[3], high + 64);
+    const __m512i s0 = state(cost, spread[0], low), s1 = state(cost, spread[1], low + 64);
+    const __m512i s2 = state(cost, spread[2], high), s3 = state(cost, spread[3], high + 64);
     const __m512i a = _mm512_min_epu8(s0, s1), b = _mm512_min_epu8(s2, s3);
-    cost_ = _mm512_min_epu8(a, b);
+    cost = _mm512_min_epu8(a, b);
     if constexpr (keep) {
       const __m512i x = _mm512_mask_mov_epi8(from[0], _mm512_cmplt_epu8_mask(s1, s0), from[1]);
       const __m512i y = _mm512_mask_mov_epi8(from[2], _mm512_cmplt_epu8_mask(s3, s2), from[3]);
       best = _mm512_mask_mov_epi8(x, _mm512_cmplt_epu8_mask(b, a), y);
     }
-    if constexpr (bits >= 3) halve<keep, 0x4E>(best);  // halves of the register have every second x
-    if constexpr (bits == 4) halve<keep, 0xB1>(best);
+    if constexpr (bits >= 3) halve<keep, 0x4E>(cost, best);  // halves of the register have every second x
+    if constexpr (bits == 4) halve<keep, 0xB1>(cost, best);
   }
 
-  KVANT_INLINE __m512i state(__m512i spread, const std::uint8_t* distance) const {
-    return _mm512_adds_epu8(_mm512_permutexvar_epi8(spread, cost_), _mm512_loadu_si512(distance));
+  static KVANT_INLINE __m512i state(__m512i cost, __m512i spread, const std::uint8_t* distance) {
+    return _mm512_adds_epu8(_mm512_permutexvar_epi8(spread, cost), _mm512_loadu_si512(distance));
   }
 
   template <bool keep, int order>
-  KVANT_INLINE void halve(__m512i& best) {
-    const __m512i other = _mm512_shuffle_i32x4(cost_, cost_, order);
+  static KVANT_INLINE void halve(__m512i& cost, __m512i& best) {
+    const __m512i other = _mm512_shuffle_i32x4(cost, cost, order);
     if constexpr (keep)
-      best = _mm512_mask_mov_epi8(best, _mm512_cmplt_epu8_mask(other, cost_), _mm512_shuffle_i32x4(best, best, order));
-    cost_ = _mm512_min_epu8(cost_, other);
+      best = _mm512_mask_mov_epi8(best, _mm512_cmplt_epu8_mask(other, cost), _mm512_shuffle_i32x4(best, best, order));
+    cost = _mm512_min_epu8(cost, other);
   }
 
   // In all lanes.
-  KVANT_INLINE __m512i smallest() const {
-    const __m256i half = bits == 2 ? _mm256_min_epu8(_mm512_castsi512_si256(cost_), _mm512_extracti64x4_epi64(cost_, 1))
-                                   : _mm512_castsi512_si256(cost_);
+  KVANT_INLINE __m512i smallest(int v) const {
+    const __m512i cost = cost_[v];
+    const __m256i half = bits == 2 ? _mm256_min_epu8(_mm512_castsi512_si256(cost), _mm512_extracti64x4_epi64(cost, 1))
+                                   : _mm512_castsi512_si256(cost);
     const __m128i quarter = bits < 4 ? _mm_min_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1))
                                      : _mm256_castsi256_si128(half);
     const __m128i pairs = _mm_min_epu8(quarter, _mm_srli_epi16(quarter, 8));
     return _mm512_broadcastb_epi8(_mm_minpos_epu16(pairs));
   }
 
-  __m512i cost_, floor_;  // a cost in lanes j, j + count, j + 2 count, ...
+  __m512i cost_[n], floor_[n];  // a cost in lanes j, j + count, j + 2 count, ...
 };
 
 #else
@@ -161,31 +187,34 @@ KVANT_LANES(64)
 #undef KVANT_LANES
 
 // In vectors of the machine's width, or of the number of costs where that is smaller.
-template <int bits>
+constexpr int kTogether = 1;
+
+template <int bits, int n>
 class Costs {
+  static_assert(n == 1);
+
  public:
   static constexpr int count = kStates >> bits, fan = 1 << bits;
 
   Costs() = default;
-  explicit Costs(int start) {
-    for (int j = 0; j < count; ++j) cost_[j] = j == start ? 0 : 255;
+  explicit Costs(const int* start) {
+    for (int j = 0; j < count; ++j) cost_[j] = j == *start ? 0 : 255;
   }
 
   static constexpr int kBackBytes = count;  // for each j the best one before it
 
-  void forget(const std::uint8_t* distances, const std::uint32_t* rows, int steps) {
-    run<false>(distances, rows, steps, nullptr);
+  void forget(const std::uint8_t* distances, Rows<1> rows, int first, int steps) {
+    run<false>(distances, *rows.of + first, steps, nullptr);
   }
 
-  int origin(const std::uint8_t* distances, const std::uint32_t* rows, int steps, std::uint8_t* back) {
-    run<true>(distances, rows, steps, back);
-    int j = best();
-    for (int t = steps - 1; t >= 0; --t) j = back[t * count + j];
-    return j;
+  void origin(const std::uint8_t* distances, Rows<1> rows, int steps, std::uint8_t* const* back, int* origins) {
+    run<true>(distances, *rows.of, steps, *back);
+    *origins = best();
+    for (int t = steps - 1; t >= 0; --t) *origins = (*back)[t * count + *origins];
   }
 
-  void keep(const std::uint8_t* distances, const std::uint32_t* rows, int steps, std::uint8_t* back) {
-    run<true>(distances, rows, steps, back);
+  void keep(const std::uint8_t* distances, Rows<1> rows, int steps, std::uint8_t* const* back) {
+    run<true>(distances, *rows.of, steps, *back);
   }
 
   static void trace(const std::uint8_t* back, int steps, int j, std::uint8_t* codes) {

@@ -12,19 +12,31 @@ namespace {
 
 // Where a token of one head is stored.
 struct Place {
-  std::uint8_t* tile;
+  Spot codes;
   std::uint8_t* exact;  // null = only its codes
-  int token;
 };
 
-inline void store_side(const EncodeCall& call, bool is_key, const float* x, const Place& place) {
+inline void store_exact(const EncodeCall& call, bool is_key, const float* x, const Place& place) {
+  if (!place.exact) return;
+  const Layout& layout = *call.exact.layout;
+  const Side& side = is_key ? layout.key : layout.value;
+  codec_of(side).encode(layout, side, x, place.exact, place.codes.token);
+}
+
+// Rows of head_dim floats.
+inline void store_sides(const EncodeCall& call, bool is_key, const float* x, const Place* places, int count) {
   const Layout& layout = *call.layout;
   const Side& side = is_key ? layout.key : layout.value;
-  codec_of(side).encode(layout, side, x, place.tile, place.token);
-  if (!place.exact) return;
-  const Layout& exact = *call.exact.layout;
-  const Side& plain = is_key ? exact.key : exact.value;
-  codec_of(plain).encode(exact, plain, x, place.exact, place.token);
+  const Codec& codec = codec_of(side);
+  const int head_dim = layout.head_dim;
+  for (int r = 0; r < count; ++r) store_exact(call, is_key, x + r * head_dim, places[r]);
+  int r = 0;
+  for (; codec.encode_together && r + kTogether <= count; r += kTogether) {
+    Spot spots[kTogether];
+    for (int v = 0; v < kTogether; ++v) spots[v] = places[r + v].codes;
+    codec.encode_together(layout, side, x + r * head_dim, spots);
+  }
+  for (; r < count; ++r) codec.encode(layout, side, x + r * head_dim, places[r].codes.tile, places[r].codes.token);
 }
 
 // Vectors wait here for others of their head: a matrix is read once for all of them.
@@ -44,7 +56,7 @@ class Transformed {
   void flush() {
     alignas(64) float stored[kBlockRows * kMaxHeadDim];
     multiply_matrix(matrix_, dim_, rows_, count_, stored, dim_);
-    for (int r = 0; r < count_; ++r) store_side(call_, is_key_, stored + r * dim_, places_[r]);
+    store_sides(call_, is_key_, stored, places_, count_);
     count_ = 0;
   }
 
@@ -69,9 +81,9 @@ KVANT_INLINE void for_tokens(const EncodeCall& call, int head, int thread, int t
     const std::int64_t block = slot / layout.block_size;
     const int offset = static_cast<int>(slot % layout.block_size);
     const std::int32_t page = call.exact.layout ? call.exact_pages[i] : kNoPage;
-    use(i, Place{call.pages + block * call.page_stride +
-                     static_cast<std::int64_t>(head * tiles + offset / kTile) * layout.tile_bytes,
-                 page == kNoPage ? nullptr : call.exact.tile(page, head), offset % kTile});
+    std::uint8_t* tile = call.pages + block * call.page_stride +
+                         static_cast<std::int64_t>(head * tiles + offset / kTile) * layout.tile_bytes;
+    use(i, Place{{tile, offset % kTile}, page == kNoPage ? nullptr : call.exact.tile(page, head)});
   }
 }
 
@@ -94,7 +106,7 @@ inline void encode_side(const EncodeCall& call, bool is_key, int head, int threa
   for_tokens(call, head, thread, threads, [&](std::int64_t i, const Place& place) {
     fetch(i);
     if (signs) rotate(layout.mixing, x, signs + head * head_dim);
-    store_side(call, is_key, x, place);
+    store_sides(call, is_key, x, &place, 1);
   });
 }
 

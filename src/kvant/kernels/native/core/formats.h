@@ -19,6 +19,8 @@ namespace {
 
 struct Codec {
   void (*encode)(const Layout&, const Side&, const float* x, std::uint8_t* tile, int token);
+  // kTogether rows of head_dim floats, faster than one by one; null for most.
+  void (*encode_together)(const Layout&, const Side&, const float* x, const Spot* spots);
   // [query_width][16] and [16][head_dim]
   void (*decode_key)(const Layout&, const Side&, const std::uint8_t* tile, float* out);
   void (*decode_value)(const Layout&, const Side&, const std::uint8_t* tile, float* out);
@@ -39,7 +41,7 @@ struct Codec {
 
 template <class F>
 const Codec& simple() {
-  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr, nullptr,
+  static constexpr Codec codec = {F::encode, nullptr, F::decode_key, F::decode_value, nullptr, nullptr,
                                   score_tile<F>, weigh_tile<F>, nullptr, nullptr};
   return codec;
 }
@@ -47,7 +49,7 @@ const Codec& simple() {
 template <class F, int bits>
 const Codec& integers() {
 #if KVANT_INTEGER_PRODUCTS
-  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr, nullptr,
+  static constexpr Codec codec = {F::encode, nullptr, F::decode_key, F::decode_value, nullptr, nullptr,
                                   score_tile<F>, weigh_tile<F>, key_planes<bits>, value_planes<bits>};
   return codec;
 #else
@@ -59,8 +61,9 @@ template <int bits>
 const Codec& trellis() {
 #if KVANT_INTEGER_PRODUCTS
   using F = Trellis<bits>;
-  static constexpr Codec codec = {F::encode, F::decode_key, F::decode_value, nullptr, nullptr,
-                                  score_tile<F>, weigh_tile<F>, F::key_planes, F::value_planes};
+  static constexpr Codec codec = {F::encode, kTogether > 1 ? F::encode_together : nullptr, F::decode_key,
+                                  F::decode_value, nullptr, nullptr, score_tile<F>,
+                                  weigh_tile<F>, F::key_planes, F::value_planes};
   return codec;
 #else
   return simple<Trellis<bits>>();
@@ -70,7 +73,7 @@ const Codec& trellis() {
 template <int bits>
 const Codec& residual() {
   using F = Residual<bits>;
-  static constexpr Codec codec = {F::encode,  F::decode_key, nullptr, F::decode_token,
+  static constexpr Codec codec = {F::encode, nullptr, F::decode_key, nullptr, F::decode_token,
                                   F::prepare, score_tile<F>, nullptr, nullptr, nullptr};
   return codec;
 }

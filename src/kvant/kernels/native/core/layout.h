@@ -76,6 +76,12 @@ struct Side {
   TrellisTables trellis = {};
 };
 
+// Where one vector is stored.
+struct Spot {
+  std::uint8_t* tile;
+  int token;
+};
+
 struct Layout {
   Side key, value;
   Mixing mixing;

@@ -141,19 +141,38 @@ struct Trellis {
   }
 
   static void encode(const Layout& layout, const Side& side, const float* x, std::uint8_t* tile, int token) {
+    const Spot spot = {tile, token};
+    encode_some<1>(layout, side, x, &spot);
+  }
+
+  static void encode_together(const Layout& layout, const Side& side, const float* x, const Spot* spots) {
+    encode_some<kTogether>(layout, side, x, spots);
+  }
+
+  template <int n>
+  static void encode_some(const Layout& layout, const Side& side, const float* x, const Spot* spots) {
     const int head_dim = layout.head_dim;
-    const float rms = __builtin_sqrtf(sum_squares(x, head_dim) / static_cast<float>(head_dim));
-    const float scale = store_scale(side, tile + side.meta, token, rms);
-    alignas(64) std::uint32_t rows[kMaxHeadDim];
-    alignas(64) std::uint8_t codes[kMaxHeadDim], ring[kMaxHeadDim / 2];
-    find_rows<bits>(side.trellis, x, scale, head_dim, rows);
-    search<bits>(side.trellis.distances.data(), rows, head_dim, codes);
+    alignas(64) std::uint32_t found[n][kMaxHeadDim];
+    alignas(64) std::uint8_t codes[n][kMaxHeadDim];
+    Rows<n> rows;
+    for (int v = 0; v < n; ++v, x += head_dim) {
+      const float rms = __builtin_sqrtf(sum_squares(x, head_dim) / static_cast<float>(head_dim));
+      const float scale = store_scale(side, spots[v].tile + side.meta, spots[v].token, rms);
+      find_rows<bits>(side.trellis, x, scale, head_dim, found[v]);
+      rows.of[v] = found[v];
+    }
+    search<bits, n>(side.trellis.distances.data(), rows, head_dim, codes);
+    for (int v = 0; v < n; ++v) store_codes(side, head_dim, codes[v], spots[v]);
+  }
+
+  static void store_codes(const Side& side, int head_dim, const std::uint8_t* codes, Spot spot) {
+    alignas(64) std::uint8_t ring[kMaxHeadDim / 2];
     for (int t = 0, r = 0; t < head_dim; t += 8, r += bits) {
       std::uint32_t eight = 0;
       for (int i = 0; i < 8; ++i) eight = eight << bits | codes[t + i];
       for (int i = 0; i < bits; ++i) ring[r + i] = static_cast<std::uint8_t>(eight >> 8 * (bits - 1 - i));
     }
-    store_ring<bits>(tile + side.codes, head_dim, side.is_key, token, ring);
+    store_ring<bits>(spot.tile + side.codes, head_dim, side.is_key, spot.token, ring);
   }
 
   // As key_planes and value_planes of planes.h.

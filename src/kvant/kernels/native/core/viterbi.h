@@ -32,19 +32,22 @@ inline void find_rows(const TrellisTables& table, const float* x, float scale, i
   }
 }
 
-// Codes in the order of the ring.
-template <int bits>
-inline void search(const Distances* table, std::uint32_t* rows, int size, std::uint8_t* codes) {
+// Codes of `n` vectors in the order of the ring.
+template <int bits, int n>
+inline void search(const Distances* table, Rows<n> rows, int size, std::uint8_t (*codes)[kMaxHeadDim]) {
   constexpr int most = bits == 2 ? 32 : bits == 3 ? 24 : 16;  // TURN
-  alignas(64) std::uint8_t back[kMaxHeadDim * Costs<bits>::kBackBytes];
+  alignas(64) std::uint8_t room[n][kMaxHeadDim * Costs<bits, n>::kBackBytes];
+  std::uint8_t* back[n];
+  for (int v = 0; v < n; ++v) back[v] = room[v];
   const std::uint8_t* distances = table->to;
   const int turn = most < size / 2 ? most : size / 2;
-  Costs<bits> around;
-  around.forget(distances, rows + size - turn, turn);
-  const int j = around.origin(distances, rows, turn, back);
-  Costs<bits> ring(j);
+  int j[n];
+  Costs<bits, n> around;
+  around.forget(distances, rows, size - turn, turn);
+  around.origin(distances, rows, turn, back, j);
+  Costs<bits, n> ring(j);
   ring.keep(distances, rows, size, back);
-  Costs<bits>::trace(back, size, j, codes);
+  for (int v = 0; v < n; ++v) Costs<bits, n>::trace(back[v], size, j[v], codes[v]);
 }
 
 }  // namespace

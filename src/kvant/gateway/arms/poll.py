@@ -15,6 +15,8 @@ from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream
 from kvant.gateway.settings import Scheduling
 
 MAX_BYTES = 4 << 20
+LOOK_SECONDS = 5.0
+"""Longest look at one replica, where looks are not further apart."""
 _GAUGE = re.compile(
     rb"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)(?:\{[^}]*\})? (\S+)", re.M
 )
@@ -34,16 +36,33 @@ async def keep_looking(
 async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> None:
     """Updates what is known of one replica, and how many requests it is sent."""
     try:
-        found = gauges(await asyncio.wait_for(_metrics(replica, upstream), max(1.0, scheduling.poll_seconds)))
-    except (Unreachable, Broken, asyncio.TimeoutError):
+        ready, text = await asyncio.wait_for(
+            _asked(replica, upstream), max(LOOK_SECONDS, scheduling.poll_seconds)
+        )
+    except Unreachable:
+        replica.failed(time.monotonic())
+        return
+    except (Broken, asyncio.TimeoutError):
+        return  # a busy engine is slow to answer, and no worse for it
+    if not ready:
         replica.failed(time.monotonic())
         return
     replica.answered()
+    found = gauges(text)
     replica.running = int(found.get("num_requests_running", 0))
     replica.waiting = int(found.get("num_requests_waiting", 0))
     replica.kv = found.get("kv_cache_usage_perc", 0.0)
     measured = Measured(replica.inflight, replica.kv, replica.pace.mean())
     replica.slots = elastic.slots(replica.slots, measured, scheduling)
+
+
+async def _asked(replica: Replica, upstream: Upstream) -> tuple[bool, bytes]:
+    """Whether it takes requests, and its metrics. Of `/ready` a 503 alone counts: stock vLLM has none."""
+    async with upstream.request("GET", replica, "/ready", None, {}, counted=False) as answer:
+        await answer.content.read(MAX_BYTES)
+        if answer.status == 503:
+            return False, b""
+    return True, await _metrics(replica, upstream)
 
 
 async def _metrics(replica: Replica, upstream: Upstream) -> bytes:

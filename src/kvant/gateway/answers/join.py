@@ -42,21 +42,20 @@ class Answers:
         prompts_may_be_kept: bool = False,
         model: str = "",
     ) -> None:
-        """`model` is the name that golden prompts are asked of."""
+        """`model` is asked golden prompts; where it is not named, the only one of the arm."""
         now, asker = time.monotonic, Later(gateway)
         self._gateway, self._settings, self._phase, self._observe = gateway, settings, phase, observe
         self._model = model
         self.fuse = Fuse(router, settings.breaker, now)
-        self.witness = Witness(observe, self.fuse.learn)
+        self.witness = Witness(observe, self.fuse.learn, settings.breaker.watch)
         self.examples = Examples(settings.comparing.examples, prompts_may_be_kept)
         self.patrol = Patrol(settings.patrol, event)
-        active = lambda: phase() in ("shadow", "canary", "full")  # noqa: E731
         self.shadow = Shadow(
             settings.shadow, asker, now, self._paired, wanted=lambda: phase() in ("shadow", "canary")
         )
         self.comparer = Comparer(
             settings.comparing, asker, now, self._compared, self.witness.signs, self.examples,
-            self.shadow.holds, active,
+            self.shadow.holds, self._both,
         )  # fmt: skip
         self._golden = golden.read(settings.patrol.golden) if settings.patrol.golden else []
         self._asker = asker
@@ -69,7 +68,7 @@ class Answers:
         """Golden prompts where no baseline runs; ends all work beside the calls when it is cancelled."""
         ask = partial(
             patrol.rounds, self._asker, self._model, self._golden, self._settings.patrol.every,
-            self._compared, time.monotonic, self._alone,
+            self._golden_compared, time.monotonic, self._alone,
         )  # fmt: skip
         try:
             await (ask() if self._golden else asyncio.Event().wait())
@@ -77,8 +76,15 @@ class Answers:
             for one in (self.shadow, self.comparer, self.witness):
                 await one.close()
 
+    def _both(self) -> bool:
+        return self._phase() in ("shadow", "canary", "full") and self._baseline_up
+
     def _alone(self) -> bool:
-        return self._phase() == "full" and not self._gateway.arms[BASELINE].up(time.monotonic())
+        return self._phase() == "full" and not self._baseline_up
+
+    @property
+    def _baseline_up(self) -> bool:
+        return self._gateway.arms[BASELINE].up(time.monotonic())
 
     def _paired(self, served: Served, answer: Answer | None) -> None:
         self.witness.shadowed(served, answer)
@@ -86,8 +92,10 @@ class Answers:
 
     def _compared(self, found: Comparison) -> None:
         self._observe(found)
-        if self._phase() == "full":
-            self.patrol.learn(found)
+        self.patrol.learn(found, self._phase() == "full")
+
+    def _golden_compared(self, found: Comparison) -> None:
+        self.patrol.learn(found, self._phase() == "full", golden=True)
 
 
 class Later:

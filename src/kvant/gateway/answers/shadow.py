@@ -26,7 +26,7 @@ SKIPPED = ("sample", "kind", "tools", "twice", "in_flight", "load", "size", "tok
 """Why a call was not copied: not drawn; not one text asked for; tools with effects; its id is under way; too
 many copies; the candidate is loaded; too large; the tokens of this minute are spent."""
 ENDED = ("answered", "failed", "left", "shed")
-"""What became of a copy: its client left; load came up while it ran, or the candidate had no room for it, which
+"""What became of a copy: its client left; load came up, or the candidate had no room for it, which
 is no evidence."""
 CHARACTERS = 4
 """Of a token, for an estimate."""

@@ -18,12 +18,14 @@ ROOT = Path(kvant.__file__).parent
 RINGS = (
     "errors",
     "whole",
+    "child",
     "transforms",
     "formats",
     "cache",
     "kernels",
     "config",
     "telemetry",
+    "http",
     "models",
     "recipes",
     "research",
@@ -39,7 +41,18 @@ RINGS = (
 """From the inside out: a module imports its own ring and those before it. `config` builds cache specs, so
 it stands outside `cache`; nothing inside knows that there is a configuration file."""
 
-CORE = ("errors", "whole", "transforms", "formats", "cache", "kernels", "config", "telemetry")
+CORE = (
+    "errors",
+    "whole",
+    "child",
+    "transforms",
+    "formats",
+    "cache",
+    "kernels",
+    "config",
+    "telemetry",
+    "http",
+)
 """Rings that run without any framework."""
 
 FRAMEWORKS = ("torch", "vllm", "transformers")

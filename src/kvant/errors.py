@@ -8,7 +8,9 @@ KvantError
 ├── IdentityError   packed pages, rotations or codebooks of two sides do not match
 ├── KernelError     a kernel was asked for something it does not do, or is not there
 ├── ModelError      a model is missing, damaged or cannot be converted
-└── EngineError     vLLM is absent, of a wrong version, or does not run what was configured
+├── EngineError     vLLM is absent, of a wrong version, or does not run what was configured
+└── RolloutError    a rollout cannot do what was asked in its phase
+    └── StoreError  a rollout's state cannot be read or kept; it may be later
 """
 
 from __future__ import annotations
@@ -48,3 +50,15 @@ class ModelError(KvantError):
 
 class EngineError(KvantError):
     """vLLM is absent, of a wrong version, or does not run what was configured."""
+
+
+class NoRoom(EngineError):
+    """An engine has no room for a question that can wait; this says nothing of what it would answer."""
+
+
+class RolloutError(KvantError):
+    """A rollout cannot do what was asked in its phase."""
+
+
+class StoreError(RolloutError):
+    """A rollout's state cannot be read or kept; it may be later."""

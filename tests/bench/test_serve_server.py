@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 import kvant
-from kvant.bench.serve.server import Server, end_all, free_port
+from kvant.bench.serve.server import Server, end_all
 from kvant.bench.serve.sides import Side
+from kvant.child import free_port
 from kvant.errors import EngineError
 
 

@@ -13,12 +13,14 @@ import httpx
 import pytest
 
 from kvant.config import Settings
-from kvant.engine import envelope, exchange
-from kvant.engine.body import MAX_BYTES
-from kvant.engine.drain import Stop, drain
+from kvant.engine import exchange
+from kvant.engine.drain import drain
 from kvant.engine.keys import Keys
 from kvant.engine.server import Door
 from kvant.engine.verify import EngineReport
+from kvant.http import envelope
+from kvant.http.body import MAX_BYTES
+from kvant.http.stop import Stop
 from kvant.telemetry.metrics import Metrics
 
 REPORT = EngineReport(

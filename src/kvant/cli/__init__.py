@@ -13,7 +13,22 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, long, models, plan, serve, tune
+from kvant.cli import (
+    bench,
+    calibrate,
+    config,
+    doctor,
+    fidelity,
+    gate,
+    gateway,
+    keys,
+    long,
+    models,
+    plan,
+    rollout,
+    serve,
+    tune,
+)
 from kvant.cli.complaint import complain
 from kvant.errors import KvantError
 
@@ -37,7 +52,10 @@ app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)
 app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")
+app.add_typer(gateway.app, name="gateway")
+app.add_typer(keys.app, name="keys")
 app.add_typer(config.app, name="config")
+app.add_typer(rollout.app, name="rollout")
 
 
 def _version(wanted: bool) -> None:

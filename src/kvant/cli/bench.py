@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from kvant.cli.bench_gateway import gateway
 from kvant.cli.bench_serve import serve
 
 app = typer.Typer(name="bench", help="Measure Kvant against what it replaces.", no_args_is_help=True)
 app.command()(serve)
+app.command()(gateway)
 
 AGAINST = ("vllm_bf16", "vllm_fp8", "sdpa_bf16", "plain_read")
 

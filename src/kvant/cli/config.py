@@ -10,7 +10,7 @@ import typer
 from kvant.cli.overrides import Assignments, ConfigFile, collect
 
 if TYPE_CHECKING:
-    from kvant.config import Loaded
+    from kvant.config import Loaded, Settings
 
 app = typer.Typer(help="Check, show and describe the configuration.", no_args_is_help=True)
 
@@ -69,7 +69,7 @@ def docs() -> None:
     typer.echo(markdown(), nl=False)
 
 
-def _resolve(config: ConfigFile, assignments: Assignments) -> Loaded:
+def _resolve(config: ConfigFile, assignments: Assignments) -> Loaded[Settings]:
     from kvant.config import resolve
     from kvant.engine import options
 

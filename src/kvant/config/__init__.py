@@ -5,7 +5,7 @@ field, the offending value and a suggestion.
 """
 
 from kvant.config.kv_cache import KVCache
-from kvant.config.load import Loaded, load, resolve
+from kvant.config.load import Loaded, load, resolve, resolve_as
 from kvant.config.model import Model
 from kvant.config.monitoring import Monitoring
 from kvant.config.security import Security
@@ -22,4 +22,5 @@ __all__ = [
     "Settings",
     "load",
     "resolve",
+    "resolve_as",
 ]

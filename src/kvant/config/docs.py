@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -28,7 +28,11 @@ def schema() -> dict[str, Any]:
 
 def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """(name, description, fields) of each section, from the schema; `engine` has no fields of its own."""
-    root = schema()
+    yield from sections_of(schema())
+
+
+def sections_of(root: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The same of the schema of any file."""
     for name, entry in root["properties"].items():
         section = root["$defs"].get(entry.get("$ref", "").rpartition("/")[2], entry)
         yield name, section["description"], section.get("properties", {})
@@ -36,8 +40,14 @@ def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def markdown() -> str:
     """The tables and rules of docs/configuration.md."""
+    every = (*rules.UNQUANTISED, *rules.QUANTISED, *rules.ALWAYS)
+    return tables_of(schema()) + "\n### Rules between fields\n\n" + "".join(f"- {r.__doc__}\n" for r in every)
+
+
+def tables_of(root: dict[str, Any]) -> str:
+    """A table for each section of a schema."""
     parts = []
-    for section, description, fields in sections():
+    for section, description, fields in sections_of(root):
         part = f"### `{section}`\n\n{description}\n"
         if fields:
             part += "\n| field | default | allowed | meaning |\n|---|---|---|---|\n"
@@ -46,25 +56,40 @@ def markdown() -> str:
                 for name, entry in fields.items()
             )
         parts.append(part)
-    every = (*rules.UNQUANTISED, *rules.QUANTISED, *rules.ALWAYS)
-    parts.append("### Rules between fields\n\n" + "".join(f"- {rule.__doc__}\n" for rule in every))
     return "\n".join(parts)
 
 
 def example() -> str:
     """kvant.example.yaml: every field with its default and what it is."""
-    lines = [HEAD]
-    for name, description, fields in sections():
+    return example_of(schema(), HEAD)
+
+
+def example_of(root: dict[str, Any], head: str, written_out: Mapping[str, str] | None = None) -> str:
+    """The same of any file; sections whose fields have no defaults are written out by hand."""
+    lines = [head]
+    for name, description, fields in sections_of(root):
+        if name in (written_out or {}):
+            lines.append((written_out or {})[name])
+            continue
         lines.append(f"# {description}")
         lines.append(f"{name}:" if fields else f"{name}: {{}}")
         for field, entry in fields.items():
             lines += textwrap.wrap(entry["description"], 100, initial_indent="  # ", subsequent_indent="  # ")
-            lines.append(f"  {field}: {written(entry['default'])}")
+            lines += _field(field, entry["default"])
         lines.append("")
     return "\n".join(lines)
 
 
-def dump(values: dict[str, Any]) -> str:
+def _field(name: str, value: Any) -> Iterator[str]:
+    nested = isinstance(value, dict) or (isinstance(value, list) and isinstance((value or [0])[0], dict))
+    if not value or not nested:
+        yield f"  {name}: {written(value)}"
+        return
+    yield f"  {name}:"
+    yield textwrap.indent(dump(value), "    ").rstrip()
+
+
+def dump(values: Any) -> str:
     """Values as a YAML file."""
     stream = io.StringIO()
     writer: Any = YAML(typ="safe", pure=True)
@@ -89,6 +114,8 @@ def _allowed(entry: dict[str, Any]) -> str:
 def _kind(option: dict[str, Any]) -> str:
     if "enum" in option:
         return ", ".join(f"`{written(choice)}`" for choice in option["enum"])
+    if "$ref" in option:
+        return "a mapping"
     if option["type"] == "array":
         return f"list of {_kind(option['items'])}"
     names = {

@@ -34,19 +34,22 @@ _BOUNDS = {
 }
 
 
-def explain(error: ErrorDetails) -> str:
+def explain(error: ErrorDetails, root: type[BaseModel] = Settings) -> str:
     """What is wrong and the mend; the place and the field's name go before it."""
     path = error["loc"]
     if error["type"] == "extra_forbidden":
-        return _unknown(path)
+        return _unknown(path, root)
+    if error["type"] == "missing":
+        return "is missing, and has no default"
     value, context = error["input"], error.get("ctx", {})
     shown = HIDDEN if isinstance(value, str) and is_secret(str(path[-1])) else show(value)
     code = error["type"]
     if code in _KINDS:
         is_kind = "is not" if value is None or isinstance(value, list | dict) else f"is {kind(value)}, not"
-        return f"{shown} {is_kind} {_KINDS[code]}{_converted(code, value, path)}"
+        return f"{shown} {is_kind} {_KINDS[code]}{_converted(code, value, path, root)}"
     if code == "literal_error":
-        return f"{shown} is not one of {_list(_choices(path))}{_nearest(value, _choices(path), path)}"
+        choices = _choices(path, root)
+        return f"{shown} is not one of {_list(choices)}{_nearest(value, choices, path, root)}"
     if code in _BOUNDS:
         key, words = _BOUNDS[code]
         limit = context[key] if context[key] % 1 else int(context[key])
@@ -62,16 +65,16 @@ def explain(error: ErrorDetails) -> str:
     return f"{shown} {error['msg']}"
 
 
-def _unknown(path: tuple[int | str, ...]) -> str:
-    name, owner = str(path[-1]), section_of(path[:-1])
+def _unknown(path: tuple[int | str, ...], root: type[BaseModel]) -> str:
+    name, owner = str(path[-1]), section_of(path[:-1], root)
     known = owner.model_fields if owner else {}
     text = "unknown field"
     # There are few sections, far from each other: a looser match is still the right one.
     plain = name.lower().replace("-", "_")
     elsewhere = [
         f"{section}.{plain}"
-        for section in Settings.model_fields
-        if (model := section_of((section,))) and plain in model.model_fields
+        for section in root.model_fields
+        if (model := section_of((section,), root)) and plain in model.model_fields
     ]
     close = near(name, known, 0.6 if path[:-1] else 0.5)
     if plain not in known and elsewhere:
@@ -81,19 +84,22 @@ def _unknown(path: tuple[int | str, ...]) -> str:
     return f"{text}; known here: {', '.join(known)}"
 
 
-def section_of(path: Iterable[int | str]) -> type[BaseModel] | None:
-    """The section that the path leads to."""
-    model: Any = Settings
+def section_of(path: Iterable[int | str], root: type[BaseModel] = Settings) -> type[BaseModel] | None:
+    """The section that the path leads to from the root of a file, through those that may be null."""
+    model: Any = root
     for part in path:
         info = model.model_fields.get(part)
         model = info.annotation if info else None
+        options = [option for option in get_args(model) if option is not type(None)]
+        if len(options) == 1 and get_origin(model) in (Union, types.UnionType):
+            model = options[0]
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return None
     return model  # type: ignore[no-any-return]
 
 
-def _choices(path: tuple[int | str, ...]) -> tuple[Any, ...]:
-    owner = section_of(path[:-1])
+def _choices(path: tuple[int | str, ...], root: type[BaseModel]) -> tuple[Any, ...]:
+    owner = section_of(path[:-1], root)
     annotation = owner.model_fields[str(path[-1])].annotation if owner else None
     options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     options = tuple(get_args(option)[0] if get_origin(option) is Annotated else option for option in options)
@@ -104,17 +110,17 @@ def _list(choices: tuple[Any, ...]) -> str:
     return ", ".join(str(choice) for choice in choices)
 
 
-def _nearest(value: Any, choices: tuple[Any, ...], path: tuple[int | str, ...]) -> str:
+def _nearest(value: Any, choices: tuple[Any, ...], path: tuple[int | str, ...], root: type[BaseModel]) -> str:
     numbers = [choice for choice in choices if isinstance(choice, int)]
     close: Any = None
     if numbers and isinstance(value, int):
         close = min(numbers, key=lambda n: abs(n - value))
     elif isinstance(value, str):
         close = near(value, [c for c in choices if isinstance(c, str)], 0.4)
-    return f"; did you mean {close}?" if close is not None else _leave_out(value, path)
+    return f"; did you mean {close}?" if close is not None else _leave_out(value, path, root)
 
 
-def _converted(code: str, value: Any, path: tuple[int | str, ...]) -> str:
+def _converted(code: str, value: Any, path: tuple[int | str, ...], root: type[BaseModel]) -> str:
     """The value that a laxer reader would have made of it."""
     meant: Any = None
     number: Any = resolve(value.strip()) if isinstance(value, str) else value
@@ -133,7 +139,7 @@ def _converted(code: str, value: Any, path: tuple[int | str, ...]) -> str:
         return f"; did you mean '{show(value)}', in quotes?"
     elif code == "tuple_type" and type(value) is int:
         return f"; did you mean [{value}]?"
-    return f"; did you mean {show(meant)}?" if meant is not None else _leave_out(value, path)
+    return f"; did you mean {show(meant)}?" if meant is not None else _leave_out(value, path, root)
 
 
 def _gib(text: str) -> Any:
@@ -146,9 +152,9 @@ def _gib(text: str) -> Any:
     return int(size) if size == int(size) else size
 
 
-def _leave_out(value: Any, path: tuple[int | str, ...]) -> str:
+def _leave_out(value: Any, path: tuple[int | str, ...], root: type[BaseModel]) -> str:
     if value is not None:
         return ""
-    owner = section_of(path[:-1])
+    owner = section_of(path[:-1], root)
     info = owner.model_fields.get(str(path[-1])) if owner else None
     return f"; leave it out for the default, {show(info.default)}" if info else ""

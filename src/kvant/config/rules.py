@@ -7,7 +7,7 @@ add a failing and a passing case to tests/config/test_rules.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvant.config.engine_options import owned
@@ -29,6 +29,11 @@ class Contradiction:
     @property
     def fields(self) -> tuple[str, ...]:
         return (self.field, *self.others)
+
+    def under(self, section: str) -> Contradiction:
+        """The same where the settings are a section of a larger file; "" is the file itself."""
+        names = [f"{section}.{name}" if section else name for name in self.fields]
+        return replace(self, field=names[0], others=tuple(names[1:]))
 
 
 class Contradictions(ValueError):

@@ -34,10 +34,14 @@ def is_loopback(host: str) -> bool:
         return host.lower().rstrip(".") == "localhost"
 
 
+Host = Annotated[Text, AfterValidator(_host)]
+"""An IP address or a host name."""
+
+
 class Serving(Section):
     """Where requests come in and how many run at once."""
 
-    host: Annotated[Text, AfterValidator(_host)] = Field(
+    host: Host = Field(
         default="127.0.0.1",
         description="Address to listen on; other than loopback it needs security.allow_remote.",
     )

@@ -1,39 +1,15 @@
-"""What SIGTERM and SIGINT do: the first one drains, the second one stops at once."""
+"""The end of a service: running requests get time to finish."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 
-from kvant.engine import envelope
 from kvant.engine.server import Door
+from kvant.http import envelope
+from kvant.http.stop import Stop
 
 log = logging.getLogger("kvant.server")
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Stop:
-    """The wish to stop: `asked` after one signal, `insisted` after two."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.insisted = asyncio.Event()
-
-    def install(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self.signal, number)
-
-    def signal(self, number: int) -> None:
-        name = signal.Signals(number).name
-        if self.asked.is_set():
-            log.warning("%s again: stopping at once", name)
-            self.insisted.set()
-        else:
-            log.warning("%s: stopping; again to stop at once", name)
-        self.asked.set()
 
 
 async def drain(door: Door, stop: Stop, seconds: float) -> bool:

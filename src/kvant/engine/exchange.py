@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from kvant.engine import envelope
-from kvant.engine.envelope import Refusal
+from kvant.http import envelope
+from kvant.http.envelope import Refusal
 
 MAX_ERROR_BYTES = 1 << 20
 """An error body that grows beyond this is not read to its end."""
@@ -68,7 +67,7 @@ class Exchange:
             if self._error is not None:
                 self._error.append(message.get("body", b""))
                 if not message.get("more_body") or sum(map(len, self._error)) > MAX_ERROR_BYTES:
-                    await self._answer(self._understood(b"".join(self._error)))
+                    await self._answer(self._understood())
                 return
             self._done = not message.get("more_body")
         await self._send(message)
@@ -94,26 +93,10 @@ class Exchange:
         self._start = self._start or {}
         await refusal.response()(self._scope, self._receive, self._send)
 
-    def _understood(self, body: bytes) -> Refusal:
-        """vLLM's error as a refusal; a message of its own making is never passed on for a 500."""
+    def _understood(self) -> Refusal:
         assert self._start is not None
-        status = int(self._start["status"])
-        if status >= 500 and status != 503:
-            return envelope.internal(self._id)
-        try:
-            error = json.loads(body)
-        except ValueError:
-            error = {}
-        detail = error.get("error", error) if isinstance(error, dict) else {}
-        detail = detail if isinstance(detail, dict) else {"message": detail}
-        message = detail.get("message") or detail.get("detail") or "the request was refused"
-        kind = detail.get("type") or ("NotFoundError" if status == 404 else "BadRequestError")
-        retry_after = 5 if status in (429, 503) else None
-        return Refusal(status, "engine", str(kind), str(message), _text(detail.get("param")), retry_after)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)[:200]
+        assert self._error is not None
+        return envelope.understood(int(self._start["status"]), b"".join(self._error), self._id)
 
 
 def tagged(send: Send, request_id: str, started: Callable[[int], None]) -> Send:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kvant.engine import envelope
-from kvant.engine.body import Refused
+from kvant.http import envelope
+from kvant.http.body import Refused
 
 
 class Slots:

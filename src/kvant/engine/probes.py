@@ -7,8 +7,8 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from kvant.engine.state import State
 from kvant.engine.verify import EngineReport
+from kvant.http.state import State
 from kvant.telemetry.metrics import Metrics
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

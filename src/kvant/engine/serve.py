@@ -20,15 +20,17 @@ from kvant import __version__
 from kvant.config import Settings
 from kvant.engine import boot, children, table, traffic
 from kvant.engine.boot import Engine
-from kvant.engine.drain import Stop, drain
+from kvant.engine.drain import drain
 from kvant.engine.keys import Keys
-from kvant.engine.listener import Listener
 from kvant.engine.probes import MetricsApp
 from kvant.engine.server import Door
 from kvant.engine.smoke import smoke
 from kvant.engine.validation import install, item_check
 from kvant.engine.verify import EngineReport, verify_engine
 from kvant.errors import EngineError, KvantError
+from kvant.http.listener import Listener
+from kvant.http.logs import log_to_stderr
+from kvant.http.stop import Stop
 from kvant.recipes.traffic import Reservoir
 from kvant.telemetry.metrics import Metrics
 
@@ -49,7 +51,7 @@ def run(settings: Settings) -> int:
     """
     import uvloop
 
-    _log_to_stderr(settings.monitoring.log_level)
+    log_to_stderr(settings.monitoring.log_level)
     service = Service(settings)
     failure: KvantError | None = None
     try:
@@ -229,13 +231,3 @@ async def _vllm_app(engine: Engine) -> FastAPI:
     install(app, client.model_config.max_model_len)
     await init_app_state(client, app.state, engine.args, tasks)
     return app
-
-
-def _log_to_stderr(level: str) -> None:
-    logger = logging.getLogger("kvant")
-    logger.setLevel(level.upper())
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-        logger.addHandler(handler)
-        logger.propagate = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 import traceback
 import uuid
@@ -20,14 +19,16 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kvant.config import Settings
-from kvant.engine import body, envelope, probes
-from kvant.engine.body import Gone, Refused
-from kvant.engine.envelope import Refusal
+from kvant.engine import probes
 from kvant.engine.exchange import Exchange, tagged
 from kvant.engine.keys import Keys
 from kvant.engine.limits import Slots
-from kvant.engine.state import State
 from kvant.engine.verify import EngineReport
+from kvant.http import body, envelope
+from kvant.http.body import Gone, Refused
+from kvant.http.envelope import Refusal
+from kvant.http.request import plain, sound_id
+from kvant.http.state import State
 from kvant.telemetry.metrics import Metrics
 
 access = logging.getLogger("kvant.access")
@@ -36,7 +37,6 @@ log = logging.getLogger("kvant.server")
 SERVED = ("/tokenize", "/detokenize", "/version", "/docs", "/openapi.json")
 """What of vLLM's app is reached besides /v1: its administrative routes are not."""
 
-REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 ABORT_SECONDS = 5.0
 """How long a cut request may take to notice that its client is gone."""
 
@@ -77,8 +77,7 @@ class Door:
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = sound_id(headers.get("x-request-id")) or uuid.uuid4().hex
         began, status = time.monotonic(), [499]
         try:
             await self._answer(
@@ -96,7 +95,7 @@ class Door:
                 level,
                 "%s %s %d %.3fs %s",
                 scope["method"],
-                _plain(scope["path"]),
+                plain(scope["path"]),
                 status[-1],
                 elapsed,
                 request_id,
@@ -183,10 +182,3 @@ class Door:
 def _with_id(scope: Scope, request_id: str) -> list[tuple[bytes, bytes]]:
     others = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
     return [*others, (b"x-request-id", request_id.encode())]
-
-
-def _plain(path: str) -> str:
-    return path[:200].encode("ascii", "backslashreplace").decode().translate(_CONTROL)
-
-
-_CONTROL = dict.fromkeys(range(32), "?")

@@ -10,8 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kvant.engine import envelope
-from kvant.engine.body import Refused
+from kvant.http import envelope
+from kvant.http.body import Refused
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -66,6 +66,7 @@ def test_compression_is_small_where_a_text_repeats() -> None:
 
 def test_broken_characters_are_those_that_no_text_has() -> None:
     assert broken("fine:\n\tjust fine, 好 \N{WOMAN}\u200d\N{PERSONAL COMPUTER}") == 0
+    assert broken("نمی\u200cخواهم, क्\u200dष, \ufeff, a\u00adb") == 0, "format characters are text"
     assert broken("a\ufffd\x00b") == 0.5
 
 

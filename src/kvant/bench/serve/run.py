@@ -21,8 +21,9 @@ from kvant.bench.serve.cases import BATCHED, Case
 from kvant.bench.serve.client import Broken, Stream, turn
 from kvant.bench.serve.fit import Group
 from kvant.bench.serve.model import Model
-from kvant.bench.serve.server import Server, end_all, free_port
+from kvant.bench.serve.server import Server, end_all
 from kvant.bench.serve.sides import STOCK, Setup, Side
+from kvant.child import free_port
 from kvant.errors import ConfigError
 
 FEWEST, MOST = 3, 9

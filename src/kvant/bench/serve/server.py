@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterable
@@ -15,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from kvant.bench.serve.sides import Side
+from kvant.child import end_with_parent
 from kvant.errors import EngineError
 
 LAST_LINES = 20
@@ -37,7 +36,7 @@ class Server:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
 
     def wait(self, seconds: float) -> None:
@@ -84,25 +83,9 @@ class Server:
         return True
 
 
-_prctl = ctypes.CDLL(None).prctl
-PR_SET_PDEATHSIG = 1
-
-
-def _end_with_parent() -> None:
-    """In the new process: a bench that is killed cannot end its servers, so Linux tells them."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 def end_all(servers: Iterable[Server]) -> None:
     """All are asked before any is waited for; an interrupted wait still kills."""
     with contextlib.ExitStack() as stack:
         for server in servers:
             stack.callback(server.end)
             server.ask_to_end()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvant.bench.serve.server import Server, end_all, free_port
+from kvant.bench.serve.server import Server, end_all
 from kvant.bench.serve.sides import Side
+from kvant.child import free_port
 from kvant.config.words import near
 from kvant.errors import ConfigError
 from kvant.quality.gate.client import Client

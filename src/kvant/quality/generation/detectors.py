@@ -75,17 +75,27 @@ def compression(text: str) -> float:
     return len(zlib.compress(raw, 9)) / len(raw) if raw else 1.0
 
 
+def wrong(c: str) -> bool:
+    """Whether no text should have this character: U+FFFD, control, private and unassigned ones.
+
+    Format characters are text: Persian, Hindi and the flags of Unicode need them.
+    """
+    return c == "\ufffd" or (unicodedata.category(c) in ("Cc", "Cn", "Co", "Cs") and c not in "\n\r\t")
+
+
 def broken(text: str) -> float:
-    """Share of characters that no text should have: U+FFFD, control, private and unassigned ones."""
-    wrong = sum(
-        c == "\ufffd" or (unicodedata.category(c)[0] == "C" and c not in "\n\r\t\u200d") for c in text
-    )
-    return wrong / max(len(text), 1)
+    """Share of characters that are `wrong`."""
+    return sum(map(wrong, text)) / max(len(text), 1)
+
+
+def script(letter: str) -> str:
+    """The first word of its Unicode name: LATIN, CJK, ..."""
+    return unicodedata.name(letter, "?").split()[0]
 
 
 def scripts(text: str) -> dict[str, float]:
-    """Share of each script among the letters, by the first word of their Unicode names: LATIN, CJK, ..."""
-    found = Counter(unicodedata.name(c, "?").split()[0] for c in text if c.isalpha())
+    """Share of each script among the letters."""
+    found = Counter(script(c) for c in text if c.isalpha())
     return {name: count / found.total() for name, count in found.items()}
 
 

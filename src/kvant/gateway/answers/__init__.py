@@ -1,0 +1,1 @@
+"""Whether two arms answer alike: signs of degeneration, breaker, shadow, comparison, patrol."""

@@ -1,0 +1,1 @@
+"""The engines behind the gateway: arms, their replicas, and the connections to them."""

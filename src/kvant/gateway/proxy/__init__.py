@@ -1,0 +1,1 @@
+"""One call from its client to an arm and back."""

@@ -1,0 +1,142 @@
+"""One call to an arm and back: another replica where nothing was sent yet, another arm where it tripped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+
+from kvant.gateway.answers.takeover import Continuation, continuation
+from kvant.gateway.arms.replica import Replica
+from kvant.gateway.arms.upstream import Broken, Unreachable
+from kvant.gateway.call import Call
+from kvant.gateway.cast import Cast, read
+from kvant.gateway.proxy.backend import Backend
+from kvant.gateway.proxy.patience import Patience
+from kvant.gateway.proxy.reply import Reply
+from kvant.gateway.proxy.stream import Stream
+from kvant.gateway.proxy.tally import Tally
+from kvant.gateway.roles import Sentinel, Sign
+from kvant.http import envelope
+
+MAX_BYTES = 64 << 20
+"""Of an answer in one piece."""
+FINISH = "error"
+"""Finish reason of an answer that was stopped; its stop reason is `kvant:` and the sign."""
+ELSEWHERE = (502, 503)
+"""What another replica may do better."""
+
+
+class Relay:
+    """`run` answers the client; `Unreachable` or `Broken` where the arm does not let it."""
+
+    def __init__(
+        self, backend: Backend, cast: Cast, call: Call, reply: Reply, tally: Tally, headers: Mapping[str, str]
+    ) -> None:
+        self._backend, self._cast = backend, cast
+        self._call, self._reply, self._tally = call, reply, tally
+        self._headers = headers
+
+    async def run(self, arm: str, patience: Patience, usage: bool) -> None:
+        """`usage`: whether the client of a stream asked for its last event."""
+        stream = Stream(self._reply, self._tally, patience, self._backend.timeouts, usage)
+        sentinel = self._cast.watch(self._call, arm)
+        if await self._answered(arm, self._call.body, stream, sentinel) or sentinel is None:
+            return
+        self._tally.tripped = sentinel.reason
+        refuge = self._cast.refuge(self._call, arm)
+        rest = self._rest(stream, sentinel)
+        if refuge is None or rest is None:
+            await self._stop(stream, sentinel)
+            return
+        stream.resume(rest)
+        await self._answered(refuge, rest.body, stream, None)
+
+    async def _answered(
+        self, arm: str, body: Mapping[str, Any], stream: Stream, sentinel: Sentinel | None
+    ) -> bool:
+        """False where the sentinel tripped."""
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        sent = stream.sent
+        tried: list[Replica] = []
+        while True:
+            replica = self._backend.pick(arm, self._call, tried)
+            assert replica is not None
+            tried.append(replica)
+            self._tally.pace = replica.pace
+            another = self._backend.pick(arm, self._call, tried) is not None
+            self._tally.replica = self._tally.replica if self._tally.tripped else replica.url
+            try:
+                async with self._backend.upstream.request(
+                    "POST", replica, self._call.path, content, self._headers
+                ) as answer:
+                    replica.answered()
+                    if another and answer.status in ELSEWHERE:
+                        continue
+                    return await self._take(answer, stream, sentinel)
+            except Unreachable:
+                replica.failed(time.monotonic())
+                if not another:
+                    raise
+            except Broken:
+                if not another or self._reply.status or stream.sent > sent:
+                    raise
+
+    async def _take(self, answer: aiohttp.ClientResponse, stream: Stream, sentinel: Sentinel | None) -> bool:
+        if answer.status == 200 and answer.content_type == "text/event-stream":
+            return await stream.forward(answer, sentinel)
+        body = await whole(answer)
+        if answer.status != 200:
+            self._tally.error = "arm" if answer.status >= 500 else "refused"
+            await self._reply.refuse(envelope.understood(answer.status, body, self._call.id))
+            return True
+        self._answer = _object(body)
+        text = self._tally.answer(self._answer)
+        if sentinel is not None and text and read(sentinel, text) is Sign.TRIP:
+            return False
+        await self._reply.whole(200, "application/json", body)
+        return True
+
+    def _rest(self, stream: Stream, sentinel: Sentinel) -> Continuation | None:
+        """What the refuge is asked for; None where the client has what it should not, or more than text."""
+        if not self._call.streams:
+            return continuation(self._call, "", 0)
+        if stream.sent > sentinel.clean() or self._tally.calls_tools or self._tally.reasoned:
+            return None
+        text = self._tally.text[: stream.sent]
+        # Of a very long answer not all is remembered.
+        return continuation(self._call, text, stream.sent_tokens) if len(text) == stream.sent else None
+
+    async def _stop(self, stream: Stream, sentinel: Sentinel) -> None:
+        reason = f"kvant:{sentinel.reason}"
+        self._tally.finish = FINISH
+        if self._call.streams:
+            await stream.finish(reason, FINISH)
+            return
+        for choice in self._answer.get("choices", [])[:1]:
+            choice |= {"finish_reason": FINISH, "stop_reason": reason}
+            place, name = (choice["message"], "content") if "message" in choice else (choice, "text")
+            place[name] = place[name][: sentinel.clean()]
+        await self._reply.whole(200, "application/json", json.dumps(self._answer).encode())
+
+
+async def whole(answer: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for piece in answer.content.iter_any():
+        content += piece
+        if len(content) > MAX_BYTES:
+            raise Broken("an answer without end")
+    return bytes(content)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Broken("an answer that is no JSON object")
+    return found

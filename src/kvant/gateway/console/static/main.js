@@ -14,11 +14,15 @@ import { dress, say, switchLanguage } from './words.js';
 const EVERY = 1000;
 let data = null;
 let timer = 0;
+let turn = 0;
 
 async function look() {
-  clearTimeout(timer);
+  const mine = (turn += 1);
   try {
-    data = await ask('data');
+    const found = await ask('data');
+    // An answer that was overtaken would show the past.
+    if (mine !== turn) return;
+    data = found;
     await show();
     write('link', say('live'));
   } catch (error) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+
 from tests.gateway.engine import Engine
 from tests.gateway.test_release import gateway, status
 

@@ -38,7 +38,7 @@ def test_pictures_for_the_documentation(window: Callable[..., Window], tmp_path:
         command(running, "start")
         command(running, "promote")
         sent = 0
-        while status(running)["counts"]["compared"]["total"] < 120:
+        while status(running)["counts"]["compared"]["total"] < 40:
             sent += 1
             body = {"model": "stub", "messages": HELLO, "user": f"user-{sent}", "stream": True}
             assert client.post(f"{running.url}/v1/chat/completions", json=body).status_code == 200

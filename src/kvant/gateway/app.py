@@ -4,7 +4,7 @@ gateway = Gateway(settings)
 gateway.cast.router = controller
 gateway.cast.guard = breaker
 gateway.cast.watchers.append(shadow)
-gateway.mount("/admin", admin_app)
+gateway.mount("/rollout", rollout_app)
 gateway.beside.append(patrol.run)
 """
 

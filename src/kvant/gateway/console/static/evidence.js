@@ -14,7 +14,7 @@ export const amount = (name, value) => (name === 'divergence' ? short(value) : p
 
 function card(name, one) {
   return make('article', { 'data-quantity': name },
-    make('h3', {}, say(name)), make('p', { class: 'muted' }, measured(name, one)),
+    make('h3', {}, say(`of_${name}`)), make('p', { class: 'muted' }, measured(name, one)),
     ...bar(name, 'worse', one.worse, one.worse.than), ...bar(name, 'good', one.good, one.good.below));
 }
 
@@ -31,5 +31,5 @@ function bar(name, direction, { e_value, threshold, shown }, limit) {
   const text = say('e_value', { now: short(e_value), threshold: short(threshold) });
   const part = shown ? 1 : Math.log(Math.max(e_value, 1)) / Math.log(threshold);
   const row = make('div', { class: 'meter-label', 'aria-hidden': 'true' }, make('span', {}, label), make('span', {}, text));
-  return [row, meter(direction, `${say(name)}. ${label}`, part, e_value, threshold, text)];
+  return [row, meter(direction, `${say(`of_${name}`)}. ${label}`, part, e_value, threshold, text)];
 }

@@ -5,28 +5,30 @@ import { duration, say } from './words.js';
 import { amount } from './evidence.js';
 
 const WIDTH = 420, HEIGHT = 150, LEFT = 52, RIGHT = 8, TOP = 10, BOTTOM = 20;
-const MINUTES = 15, GAP = 25;
+const SPANS = [3, 15], GAP = 25;
 const [MEAN, MEDIAN, HIGH] = [1, 2, 3];
 
 export function showPlots(recent, quantities) {
+  const oldest = Math.max(0, ...Object.values(recent).map(([first]) => first[0]));
+  const minutes = SPANS.find((span) => oldest <= span * 60) ?? SPANS.at(-1);
   redraw('plots', [recent, quantities.divergence.worse.than, quantities.disagreement.worse.than], () => [
     ...['divergence', 'disagreement'].map((name) => {
       const format = (value) => (value ? amount(name, value) : '0');
-      return figure(name, [['candidate', recent[name] ?? []]], MEAN, format, quantities[name].worse.than);
+      return figure(name, minutes, [['candidate', recent[name] ?? []]], MEAN, format, quantities[name].worse.than);
     }),
     ...['first_token', 'per_token'].map((name) => {
       const lines = ['baseline', 'candidate'].map((arm) => [arm, recent[`${name}.${arm}`] ?? []]);
-      return figure(name, lines, MEDIAN, (value) => (value ? duration(value) : '0'), null);
+      return figure(name, minutes, lines, MEDIAN, (value) => (value ? duration(value) : '0'), null);
     }),
   ]);
 }
 
-function figure(name, lines, middle, format, limit) {
+function figure(name, minutes, lines, middle, format, limit) {
   const values = lines.flatMap(([, points]) => points.flatMap((point) => [point[middle], point[HIGH]]));
   const top = ceiling(Math.max(...values, limit ?? 0, 1e-9));
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
-  const x = (ago) => LEFT + (1 - ago / (MINUTES * 60)) * (WIDTH - LEFT - RIGHT);
-  const parts = [...levels(top, y, values.length || limit ? format : () => ''), ...times(x)];
+  const x = (ago) => LEFT + (1 - ago / (minutes * 60)) * (WIDTH - LEFT - RIGHT);
+  const parts = [...levels(top, y, values.length || limit ? format : () => ''), ...times(minutes, x)];
   if (limit !== null) parts.push(draw('line', { class: 'limit', x1: LEFT, x2: WIDTH - RIGHT, y1: y(limit), y2: y(limit) }));
   for (const [arm, points] of lines) {
     for (const [column, style] of [[HIGH, 'high'], [middle, 'middle']]) {
@@ -60,11 +62,12 @@ function levels(top, y, format) {
   ]);
 }
 
-function times(x) {
-  return [15, 10, 5, 0].map((minutes) => {
-    const anchor = minutes === MINUTES ? 'start' : minutes ? 'middle' : 'end';
-    const text = minutes ? say('minutes', { n: `−${minutes}` }) : say('now');
-    return draw('text', { x: x(minutes * 60), y: HEIGHT - 5, 'text-anchor': anchor }, text);
+function times(minutes, x) {
+  return [3, 2, 1, 0].map((third) => {
+    const ago = (minutes / 3) * third;
+    const text = third ? say('minutes', { n: `−${ago}` }) : say('now');
+    const anchor = { 3: 'start', 0: 'end' }[third] ?? 'middle';
+    return draw('text', { x: x(ago * 60), y: HEIGHT - 5, 'text-anchor': anchor }, text);
   });
 }
 

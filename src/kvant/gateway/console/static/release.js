@@ -28,7 +28,7 @@ export function missing({ step, next_weight, dwelt, counts, quantities }) {
       const now = counts[name === 'served' ? 'served.candidate' : name].phase;
       return [now >= step[name], say(name, { now: count(now), least: count(step[name]) })];
     }),
-    ...step.proof.map((name) => [quantities[name].good.shown, say('shown_good', { what: say(name) })]),
+    ...step.proof.map((name) => [quantities[name].good.shown, say('shown_good', { what: say(`of_${name}`) })]),
   ];
   return [next_weight, items];
 }

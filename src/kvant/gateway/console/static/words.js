@@ -5,7 +5,7 @@ export const WORDS = {
     other: '中文', live: 'Live', lost: 'The gateway does not answer; trying again',
     key: 'Who is there?', key_label: 'Key', key_open: 'Open', key_forget: 'Forget the key',
     key_why: 'This gateway asks for a key with the scope admin. It stays in this tab and goes with it.',
-    release: 'Release', evidence: 'Evidence', plots: 'The last 15 minutes', arms: 'Arms',
+    release: 'Release', evidence: 'Evidence', plots: 'The last minutes', arms: 'Arms',
     examples: 'Where the arms part', history: 'History', cancel: 'Cancel',
     phase_idle: 'Not started', phase_shadow: 'Shadow', phase_canary: 'Canary', phase_full: 'Full',
     phase_rolled_back: 'Rolled back', phase_at: '{phase}, {weight} of the traffic', paused: 'paused',
@@ -14,8 +14,9 @@ export const WORDS = {
     compared: '{now} of {least} requests compared', served: '{now} of {least} served by the candidate',
     shown_good: 'shown to be good: {what}',
     evidence_why: 'Capital of bets (e-values), on a logarithmic scale. Worse, full: rolled back. Good, full: shown.',
-    divergence: 'Divergence', disagreement: 'Disagreement', degeneration: 'Degeneration', failures: 'Failures',
-    first_token: 'First token', per_token: 'Per token',
+    divergence: 'Divergence', disagreement: 'Disagreement', first_token: 'First token', per_token: 'Per token',
+    of_divergence: 'Divergence', of_disagreement: 'Disagreement', of_degeneration: 'Degenerate answers',
+    of_failures: 'Failures', of_first_token: 'Late first tokens', of_per_token: 'Slow tokens',
     measured: '{value} over {n}', measured_both: '{value} over {n}; baseline {other} over {m}',
     not_measured: 'not measured yet', worse: 'Worse: more than {limit}', good: 'Good: less than {limit}',
     worse_rate: 'Worse: more than baseline + {limit}', good_rate: 'Good: less than baseline + {limit}',
@@ -42,7 +43,7 @@ export const WORDS = {
     other: 'English', live: '实时', lost: '网关没有响应,正在重试',
     key: '请验证身份', key_label: '密钥', key_open: '打开', key_forget: '清除密钥',
     key_why: '此网关需要带 admin 权限的密钥。密钥只保存在当前标签页中,关闭即清除。',
-    release: '发布', evidence: '证据', plots: '最近 15 分钟', arms: '两个版本',
+    release: '发布', evidence: '证据', plots: '最近几分钟', arms: '两个版本',
     examples: '回答出现分歧之处', history: '历史', cancel: '取消',
     phase_idle: '未开始', phase_shadow: '影子', phase_canary: '金丝雀', phase_full: '全量',
     phase_rolled_back: '已回滚', phase_at: '{phase},占流量 {weight}', paused: '已暂停',
@@ -51,8 +52,9 @@ export const WORDS = {
     compared: '已比较 {now} 个请求,至少 {least}', served: '候选已回答 {now} 个请求,至少 {least}',
     shown_good: '已证明合格:{what}',
     evidence_why: '赌局资本(e 值),对数刻度。“更差”满格:回滚;“合格”满格:已证明。',
-    divergence: '散度', disagreement: '分歧率', degeneration: '退化', failures: '失败',
-    first_token: '首 token 延迟', per_token: '每 token 延迟',
+    divergence: '散度', disagreement: '分歧率', first_token: '首 token 延迟', per_token: '每 token 延迟',
+    of_divergence: '散度', of_disagreement: '分歧率', of_degeneration: '退化的回答',
+    of_failures: '失败', of_first_token: '首 token 偏晚', of_per_token: 'token 偏慢',
     measured: '{value}(n={n})', measured_both: '{value}(n={n});基线 {other}(n={m})',
     not_measured: '尚未测量', worse: '更差:大于 {limit}', good: '合格:小于 {limit}',
     worse_rate: '更差:大于基线 + {limit}', good_rate: '合格:小于基线 + {limit}',
@@ -100,7 +102,7 @@ export function dress() {
 }
 
 const format = (options) => (value) => new Intl.NumberFormat(language, options).format(value);
-export const percent = format({ style: 'percent', maximumFractionDigits: 2 });
+export const percent = format({ style: 'percent', maximumSignificantDigits: 3 });
 export const count = format({ maximumFractionDigits: 0 });
 export const short = format({ maximumSignificantDigits: 3, notation: 'compact' });
 

@@ -29,7 +29,7 @@ def gateway(folder: Path, baseline: Engine, candidate: Engine, **more: Any) -> R
         "shadow": {"weight": 0.0, **QUICK},
         "canary": [{"weight": 0.5, **QUICK}],
     }
-    made = settings([baseline], [candidate], rollout=plan, **{**SECTIONS, **more})
+    made = settings([baseline], [candidate], **{**SECTIONS, "rollout": plan, **more})
 
     def plug(gateway: Gateway) -> None:
         assert gateway.settings.arms.candidate is not None

@@ -4,7 +4,7 @@ gateway = Gateway(settings)
 gateway.cast.router = controller
 gateway.cast.guard = breaker
 gateway.cast.watchers.append(shadow)
-gateway.mount("/admin", admin_app)
+gateway.mount("/rollout", rollout_app)
 gateway.beside.append(patrol.run)
 """
 
@@ -52,7 +52,7 @@ class Gateway:
         self._mounts: dict[str, Mount] = {}
         self._fleet = Fleet(settings)
         self.arms = self._fleet.arms
-        self._lines = {name: Line(settings.scheduling, arm.slots) for name, arm in self.arms.items()}
+        self.lines = {name: Line(settings.scheduling, arm.slots) for name, arm in self.arms.items()}
         file = settings.security.key_file
         self._keys = None if file is None else KeyFile(file)
 
@@ -69,12 +69,12 @@ class Gateway:
         books = Books(self.metrics, audit, settings.audit.prompts)
         backend = Backend(self.arms, upstream, settings.timeouts, settings.routing)
         self.asker = ArmAsker(self.arms, upstream)
-        door = self.door = Door(settings, backend, self.cast, books, self._lines, self._keys, self._mounts)
+        door = self.door = Door(settings, backend, self.cast, books, self.lines, self._keys, self._mounts)
 
         def looked() -> None:
-            for line in self._lines.values():
+            for line in self.lines.values():
                 line.advance()  # slots may have been added
-            books.look(self.arms, self._lines, door.state.ready)
+            books.look(self.arms, self.lines, door.state.ready)
 
         async def look() -> None:
             await poll.keep_looking(self.arms.values(), upstream, settings.scheduling, looked)

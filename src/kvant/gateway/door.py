@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kvant.gateway import intake, openapi, outgoing, probes, trace
+from kvant.gateway import intake, openapi, outgoing, probes, steered, trace
 from kvant.gateway.admission.addresses import AllowList
 from kvant.gateway.admission.line import Line
 from kvant.gateway.admission.quotas import Grant, Quotas
@@ -42,6 +42,8 @@ GENERATES = ("/v1/chat/completions", "/v1/completions")
 PASSED = {"/v1/models": "GET", "/v1/embeddings": "POST", "/tokenize": "POST", "/detokenize": "POST"}
 """What is passed to the baseline as it is."""
 PROBES = ("/health", "/ready")
+ROUTINE = (*PROBES, "/metrics", "/console/data")
+"""Asked for all the time: no line of the log for each."""
 CUT_SECONDS = 2.0
 """For calls that are cut to say so."""
 
@@ -112,7 +114,7 @@ class Door:
             log.error("request %s failed with %s\n%s", call_id, type(error).__name__, frames)
             await reply.refuse(envelope.internal(call_id))
         finally:
-            level = logging.DEBUG if visit.path in PROBES or visit.path == "/metrics" else logging.INFO
+            level = logging.DEBUG if visit.path in ROUTINE else logging.INFO
             if access.isEnabledFor(level):
                 words = (scope["method"], plain(visit.path), reply.status, time.monotonic() - began, call_id)
                 access.log(level, "%s %s %d %.3fs %s", *words)
@@ -132,6 +134,8 @@ class Door:
         elif mount := self._mount(visit.path):
             if mount.scope is not None:
                 self._admit(visit, mount.scope)
+            if visit.key is not None:
+                visit.scope.setdefault("state", {})["key"] = visit.key.id
             await mount.app(visit.scope, receive, send)
         else:
             await self._api(visit, receive)
@@ -197,6 +201,8 @@ class Door:
     def _admit(self, visit: Visit, scope: KeyScope) -> None:
         """The key of the request, where any are asked for."""
         if self._keys is None:
+            if scope == "admin":
+                steered.check(visit.headers)
             return
         visit.key = self._keys.ring().admit(visit.headers.get("authorization"), time.time())
         if visit.key is None:
@@ -205,8 +211,8 @@ class Door:
             raise Refused(envelope.forbidden(f"this key has not the scope {scope}"))
 
     def _mount(self, path: str) -> Mount | None:
-        found = (one for one in self._mounts if path == one or path.startswith(one + "/"))
-        return next((self._mounts[prefix] for prefix in found), None)
+        found = [one for one in self._mounts if path == one or path.startswith(one + "/")]
+        return self._mounts[max(found, key=len)] if found else None
 
     def _probe(self, path: str) -> Response:
         return probes.health() if path == "/health" else probes.ready(self.state, self._backend.arms)

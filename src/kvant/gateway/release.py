@@ -11,9 +11,13 @@ from starlette.applications import Starlette
 from kvant.gateway.answers.join import Answers
 from kvant.gateway.app import Gateway
 from kvant.gateway.call import Call
+from kvant.gateway.console import routes
+from kvant.gateway.console.recent import Recent
+from kvant.gateway.console.view import View
 from kvant.gateway.settings.arms import Arm
 from kvant.rollout import api
 from kvant.rollout.controller import Controller
+from kvant.rollout.evidence import Comparison, Serving
 from kvant.rollout.keeper import Keeper
 from kvant.rollout.stores import open_store
 from kvant.telemetry.rollout import RolloutCollector
@@ -28,12 +32,13 @@ class Release:
         settings = gateway.settings
         self._store = open_store(settings.rollout.state)
         self.controller = Controller(settings.rollout, self._store, identity(candidate))
+        self.recent = Recent()
         self.answers = Answers(
             gateway,
             settings,
             _Route(self.controller),
             lambda: self.controller.phase,
-            self.controller.observe,
+            self._observe,
             _tell_drift,
             prompts_may_be_kept=settings.audit.prompts,
         )
@@ -43,6 +48,7 @@ class Release:
             )
         )
         gateway.mount("/rollout", Starlette(routes=api.routes(self.controller)))
+        routes.mount(gateway, View(gateway, self.controller, self.answers, self.recent))
         gateway.beside.append(self.run)
 
     async def run(self) -> None:
@@ -53,6 +59,10 @@ class Release:
         finally:
             keeper.__exit__(None, None, None)
             self._store.close()
+
+    def _observe(self, seen: Serving | Comparison) -> None:
+        self.recent.observe(seen)
+        self.controller.observe(seen)
 
 
 def identity(arm: Arm) -> str:

@@ -14,7 +14,7 @@ from kvant.config.section import Section
 
 Scope = Literal["generate", "metrics", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""generate: the API under /v1; metrics: /metrics; admin: /admin."""
+"""generate: the API under /v1; metrics: /metrics; admin: /rollout and what /console shows."""
 
 _TEXT = re.compile(r"kvant_([a-z0-9]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 Limit = Annotated[int, Field(ge=1)] | None

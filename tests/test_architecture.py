@@ -31,6 +31,7 @@ RINGS = (
     "bench",
     "plan",
     "quality",
+    "launch",
     "rollout",
     "gateway",
     "doctor",

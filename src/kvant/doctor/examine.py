@@ -1,15 +1,22 @@
-"""Run every check on one machine."""
+"""Run every check on one machine, or on one running service."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 # Importing the package registers its checks, in the order in which it lists them.
-from kvant.doctor import checks as checks
+from kvant.doctor import checks
 from kvant.doctor.finding import Finding, Level, fail
 from kvant.doctor.machine import Machine
-from kvant.doctor.registry import CHECKS, Check
+from kvant.doctor.registry import CHECKS, SERVICE_CHECKS, Check
+from kvant.doctor.running import checks as running_checks
+from kvant.doctor.running.patient import Patient
+
+__all__ = ["Examination", "checks", "examine", "examine_running", "running_checks"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,13 +38,21 @@ class Examination:
 def examine(machine: Machine | None = None) -> Examination:
     """All findings on `machine` (default: this one)."""
     machine = machine or Machine.here()
-    findings = [finding for check in CHECKS for finding in _run(check, machine)]
-    return Examination(machine.facts(), tuple(findings))
+    return Examination(machine.facts(), _findings(CHECKS, machine))
 
 
-def _run(check: Check, machine: Machine) -> list[Finding]:
+def examine_running(patient: Patient) -> Examination:
+    """All findings on a service."""
+    return Examination(patient.facts(), _findings(SERVICE_CHECKS, patient))
+
+
+def _findings(checks: Iterable[Check[T]], subject: T) -> tuple[Finding, ...]:
+    return tuple(finding for check in checks for finding in _run(check, subject))
+
+
+def _run(check: Check[T], subject: T) -> list[Finding]:
     try:
-        return list(check(machine))
+        return list(check(subject))
     # A doctor is called when things are broken: one check that trips must not hide the others.
     except Exception as error:
         why = f"the check itself failed: {type(error).__name__}: {error}"

@@ -13,7 +13,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvant import __version__
-from kvant.cli import bench, calibrate, config, doctor, fidelity, gate, long, models, plan, serve, tune
+from kvant.cli import (
+    bench,
+    calibrate,
+    config,
+    doctor,
+    fidelity,
+    gate,
+    launch_check,
+    long,
+    models,
+    plan,
+    serve,
+    tune,
+)
 from kvant.cli.complaint import complain
 from kvant.errors import KvantError
 
@@ -32,6 +45,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("fidelity")(fidelity.fidelity)
 app.command("gate", cls=gate.GateCommand)(gate.gate)
+app.command("launch-check", cls=gate.GateCommand)(launch_check.launch_check)
 app.command("long")(long.long)
 app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)

@@ -118,7 +118,7 @@ class Client:
         return int(usage.prompt_tokens)
 
     def score(self, text: str | Sequence[int], top: int) -> Scored:
-        """What the arm expects at every token of a text, or of ids: the `top` likeliest and the token itself."""
+        """What the arm expects at every token of a text or of ids: the `top` likeliest and the token."""
         extra = {"prompt_logprobs": top, "return_token_ids": True}
         prompt = text if isinstance(text, str) else list(text)
         (choice,) = self._completions(prompt=prompt, max_tokens=1, extra_body=extra).choices

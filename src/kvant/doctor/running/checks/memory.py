@@ -80,7 +80,7 @@ def stored(formats: str, bits: float, token: float) -> Finding:
     if bits > most * (1 + TOLERANCE):
         return warn(
             WHAT,
-            f"{said}; {formats} takes {least:.2f} to {most:.2f}: layers are kept in 16 bits or wider, or pages "
+            f"{said}; {formats} takes {least:.2f} to {most:.2f}: layers in 16 bits or wider, or pages "
             "are padded",
             "look at kv_cache.skip_layers and at the recipe's layers; `kvant plan MODEL` counts them",
         )

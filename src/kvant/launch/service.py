@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,7 +72,9 @@ class Service:
         url = path if path.startswith("http") else self.url + path
         options.setdefault("headers", self.headers)
         try:
-            return httpx.request(method, url, **{"timeout": SECONDS, "trust_env": False, **options})
+            return httpx.request(
+                method, url, **{"timeout": SECONDS, "trust_env": False, "verify": _trusted(), **options}
+            )
         except httpx.HTTPError as error:
             raise EngineError(f"{url}: {type(error).__name__} {error}".rstrip()) from error
         except httpx.InvalidURL as error:
@@ -108,3 +112,9 @@ class Service:
             return turn(self.url, prompts, tokens, self.model, self.headers)
         except Broken as error:
             raise EngineError(f"{self.url} {error}") from error
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates, read once: that takes longer than a request."""
+    return httpx.create_ssl_context(trust_env=False)

@@ -92,7 +92,6 @@ def load(service: Service) -> Load:
         resident, times = (tree.resident(), tree.times()) if tree else (None, {})
         return Snapshot(time.monotonic(), service.scrape(), resident, times, proc.machine_seconds())
 
-    service.stream([text(SHORT)], ANSWER)
     before = snapshot()
     long = text(LONG)
     (one,) = service.stream([long], ANSWER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from kvant.doctor.finding import Finding, fail, ok, unknown, warn
 from kvant.doctor.registry import service_check
@@ -56,14 +57,18 @@ def mend(reading: Reading | str) -> str:
     return "serve --preset int8 or kv_cache.enable_quant: false beside it and compare: --baseline URL"
 
 
-def _written(service: Service) -> Iterator[tuple[str, Answer]]:
+def _written(service: Service) -> list[tuple[str, Answer]]:
     client = service.client()
     ruler, rng = Ruler.of(client.length), random.Random("garbled")
     room = (service.longest or BEFORE + ANSWER + 8) - ANSWER - 8
     size = int(0.95 * min(BEFORE, room) * ruler.prose)
-    for number in range(TEXTS):
-        prompt = "\n\n".join(prose(rng, size))[:size]
-        yield prompt, client.complete(prompt, ANSWER, temperature=HEAT, seed=number)
+    prompts = ["\n\n".join(prose(rng, size))[:size] for _ in range(TEXTS)]
+
+    def write(number: int) -> tuple[str, Answer]:
+        return prompts[number], client.complete(prompts[number], ANSWER, temperature=HEAT, seed=number)
+
+    with ThreadPoolExecutor(TEXTS // 2) as pool:
+        return list(pool.map(write, range(TEXTS)))
 
 
 def _defect(prompt: str, answer: Answer) -> str:

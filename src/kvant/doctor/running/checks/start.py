@@ -68,7 +68,7 @@ def of_log(text: str, up: bool) -> Iterator[Finding]:
     what = f"{WHAT} (log)"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [
-        line for line in lines if re.search(r"\berror\b|exception|killed|signal|fatal", line, re.IGNORECASE)
+        line for line in lines if re.search(r"error|exception|killed|signal|fatal", line, re.IGNORECASE)
     ]
     for pattern, cause, mend in KNOWN:
         said = [line for line in errors if re.search(pattern, line, re.IGNORECASE)]

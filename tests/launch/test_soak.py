@@ -35,6 +35,16 @@ def test_memory_that_grows_after_warming_up_fails(
     assert soak._memory(resident(leak, rng), Soak()).verdict is verdict
 
 
+def test_memory_that_still_settles_is_no_verdict(rng: np.random.Generator) -> None:
+    """Five minutes of a real server, stock vLLM as well: growth that halves each time, and no leak yet."""
+    found = [
+        (t, int((1100 + 400 * (1 - 2 ** (-t / 60)) + n) * MIB))
+        for t, n in zip(np.arange(0.0, 300.0, 2.0), rng.normal(0, 2, 150), strict=True)
+    ]
+    item = soak._memory(found, Soak())
+    assert (item.verdict, "soak longer" in item.found) == (Verdict.INCONCLUSIVE, True)
+
+
 @pytest.mark.parametrize(
     ("creep", "verdict"), [(0.0, Verdict.PASS), (1.0, Verdict.FAIL), (0.25, Verdict.INCONCLUSIVE)]
 )

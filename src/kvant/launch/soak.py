@@ -25,6 +25,8 @@ SAMPLES = 240
 FEWEST = 8
 """Samples of a quarter, below which no verdict is given."""
 SETTLE = 30.0
+SETTLING = 0.7
+"""Of the growth from the second quarter to the third, that from the third to the last."""
 RESAMPLES = 4_000
 DIRTY = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback \(most recent call last\)")
 FAILURES = {
@@ -80,7 +82,7 @@ def _memory(resident: Sequence[tuple[float, int]], limits: Soak) -> Item:
     name, limit = "memory flat", f"≤ {limits.memory:.0%}"
     if not resident:
         return Item(name, Verdict.INCONCLUSIVE, "the memory of its processes is not visible here", limit)
-    _, early, _, late = quarters(resident)
+    _, early, middle, late = quarters(resident)
     if len(early) < FEWEST:
         return Item(name, Verdict.INCONCLUSIVE, f"{len(resident)} samples are too few: soak longer", limit)
     grown = growth(early, late, limits.alpha)
@@ -91,7 +93,16 @@ def _memory(resident: Sequence[tuple[float, int]], limits: Soak) -> Item:
         f"{float(np.median(late)) / 2**20:,.0f} MiB, {grown.value:+.2%} [{grown.low:+.2%}, {grown.high:+.2%}]"
         f", {slope / 2**20:+,.1f} MiB an hour"
     )
-    return Item(name, Verdict(check.verdict.value), found, limit)
+    judged = Verdict(check.verdict.value)
+    if judged is Verdict.FAIL and settles(early, middle, late):
+        return Item(name, Verdict.INCONCLUSIVE, f"{found}, ever slower: soak longer", limit)
+    return Item(name, judged, found, limit)
+
+
+def settles(early: NDArray[np.float64], middle: NDArray[np.float64], late: NDArray[np.float64]) -> bool:
+    """Allocators fill up (vLLM's own on a CPU takes tens of minutes to); a leak goes on as it began."""
+    first, second, third = (float(np.median(one)) for one in (early, middle, late))
+    return third - second < SETTLING * (second - first)
 
 
 def _latency(probes: Sequence[tuple[float, float]], limits: Soak) -> Item:

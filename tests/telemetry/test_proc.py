@@ -69,6 +69,12 @@ def test_memory_of_children_counts(service: tuple[int, int, int]) -> None:
     assert 64 << 20 <= tree.resident() < 200 << 20
 
 
+def test_a_service_of_this_very_process_is_found() -> None:
+    """Looking opens a descriptor that is gone when it is looked at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert Tree.listening(listener.getsockname()[1]) == Tree(os.getpid())
+
+
 def test_nobody_listens() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))

@@ -73,7 +73,7 @@ class Service:
         options.setdefault("headers", self.headers)
         try:
             return httpx.request(
-                method, url, **{"timeout": SECONDS, "trust_env": False, "verify": _trusted(), **options}
+                method, url, **{"timeout": SECONDS, "trust_env": False, "verify": trusted(), **options}
             )
         except httpx.HTTPError as error:
             raise EngineError(f"{url}: {type(error).__name__} {error}".rstrip()) from error
@@ -115,6 +115,6 @@ class Service:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """The system's certificates, read once: that takes longer than a request."""
     return httpx.create_ssl_context(trust_env=False)

@@ -7,13 +7,14 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
-from kvant.launch.service import Service
+from kvant.launch.service import Service, trusted
 from kvant.launch.settings import Soak
 
 TIMEOUT = httpx.Timeout(600.0, connect=30.0)
@@ -34,22 +35,27 @@ class Seen:
 
 @contextmanager
 def running(service: Service, soak: Soak, prompts: Iterator[str]) -> Iterator[Seen]:
-    """The load, in a thread of its own, from entering to leaving."""
+    """The load, in a thread of its own, from entering to leaving; an error of its own ends the block."""
     seen, over = Seen(), threading.Event()
     texts = [next(prompts) for _ in range(64)]
-    thread = threading.Thread(target=lambda: asyncio.run(_all(service, soak, texts, seen, over)), daemon=True)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(lambda: asyncio.run(_all(service, soak, texts, seen, over)))
+        try:
+            yield seen
+        finally:
+            over.set()
+        load.result()
 
 
 async def _all(service: Service, soak: Soak, texts: Sequence[str], seen: Seen, over: threading.Event) -> None:
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
-        base_url=service.url, timeout=TIMEOUT, limits=limits, trust_env=False, headers=service.headers
+        base_url=service.url,
+        timeout=TIMEOUT,
+        limits=limits,
+        trust_env=False,
+        headers=service.headers,
+        verify=trusted(),
     ) as client:
         workers = [_work(client, service, soak, texts, seen, over, n) for n in range(soak.streams)]
         await asyncio.gather(_probe(client, service, texts[0], seen, over), *workers)

@@ -90,10 +90,19 @@ def _inodes(port: int) -> list[str]:
 
 
 def _open(pid: int) -> set[str]:
+    """What its descriptors lead to; empty for another user's process."""
     try:
-        return {os.readlink(file) for file in (PROC / f"{pid}/fd").iterdir()}
-    except OSError:  # gone, or another user's
+        files = list((PROC / f"{pid}/fd").iterdir())
+    except OSError:
         return set()
+    return {link for file in files if (link := _link(file))}
+
+
+def _link(file: Path) -> str:
+    try:
+        return os.readlink(file)
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def _parent(pid: int) -> int | None:

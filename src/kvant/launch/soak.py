@@ -45,8 +45,8 @@ def run(service: Service, limits: Soak, log: Path | None, say: Say) -> Step:
         tree = service.processes()
         prompts = speed.texts(service, limits.prompt, limits.answer)
         resident: list[tuple[float, int]] = []
-        began = time.monotonic()
         with traffic.running(service, limits, prompts) as seen:
+            began = time.monotonic()
             while (spent := time.monotonic() - began) < limits.seconds:
                 time.sleep(min(max(1.0, limits.seconds / SAMPLES), limits.seconds - spent))
                 if tree:

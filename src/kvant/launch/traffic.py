@@ -28,6 +28,8 @@ GIVE_UP = 0.5
 class Seen:
     """What the load has met. `probes` are (seconds since the start, seconds the same request took)."""
 
+    begun: threading.Event = field(default_factory=threading.Event)
+
     asked: int = 0
     failed: list[str] = field(default_factory=list)
     probes: list[tuple[float, float]] = field(default_factory=list)
@@ -40,7 +42,9 @@ def running(service: Service, soak: Soak, prompts: Iterator[str]) -> Iterator[Se
     texts = [next(prompts) for _ in range(64)]
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(lambda: asyncio.run(_all(service, soak, texts, seen, over)))
+        load.add_done_callback(lambda _: seen.begun.set())
         try:
+            seen.begun.wait()
             yield seen
         finally:
             over.set()
@@ -75,6 +79,7 @@ async def _work(
         kind = rng.choice(KINDS)
         path, body = _request(kind, service.model, soak, rng.choice(texts), rng)
         seen.asked += 1
+        seen.begun.set()
         try:
             if kind == "given up":
                 await _give_up(client, path, body)

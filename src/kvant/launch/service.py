@@ -31,6 +31,8 @@ class Service:
     longest: int | None
     metrics_url: str
     key: str = field(default="", repr=False)
+    patience: float = 600.0
+    """Seconds without a byte after which a request counts as hung."""
 
     @classmethod
     def find(cls, url: str, metrics_url: str | None = None, model: str | None = None) -> Service:
@@ -104,12 +106,12 @@ class Service:
         return Tree.listening(urlsplit(self.url).port or 80) if self.local else None
 
     def client(self) -> Client:
-        return Client(self.url, self.model)
+        return Client(self.url, self.model, self.patience)
 
     def stream(self, prompts: Sequence[str], tokens: int) -> list[Stream]:
         """All prompts at once, greedy answers of exactly so many tokens; `EngineError` where one fails."""
         try:
-            return turn(self.url, prompts, tokens, self.model, self.headers)
+            return turn(self.url, prompts, tokens, self.model, self.headers, self.patience)
         except Broken as error:
             raise EngineError(f"{self.url} {error}") from error
 

@@ -6,16 +6,20 @@ real engine is in test_faults.py, which is slow.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from kvant.config import load as load_settings
 from kvant.doctor.examine import examine_running
 from kvant.doctor.finding import Finding, Level
 from kvant.doctor.registry import SERVICE_CHECKS
+from kvant.doctor.running import patient as patients
 from kvant.doctor.running.checks import attention, blocks, garbled, latency, memory, quality, start, threads
 from kvant.doctor.running.load import Load, Peaks, Snapshot
 from kvant.doctor.running.patient import Patient
@@ -25,6 +29,7 @@ from kvant.launch.service import Service
 from kvant.quality.gate.stats import Interval
 from kvant.telemetry.scrape import Scrape
 from tests.launch import recorded
+from tests.launch.stub import Stub, serving
 
 MIB = 1 << 20
 SOUND = Reading(3.3, 3.0, Interval(-0.3, -0.4, -0.2), 400)
@@ -90,6 +95,25 @@ def test_what_does_not_answer_is_not_guessed_at() -> None:
     assert len(found) == 8
     assert {finding.level for finding in found.values()} == {Level.UNKNOWN}
     assert {finding.why for finding in found.values()} == {"refused"}
+
+
+def test_a_service_that_hangs_is_a_timeout_and_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(Stub):
+        async def _answer(self, request: Request) -> Response:
+            self.seen.append(request.url.path)
+            await asyncio.sleep(3)
+            return await super()._answer(request)
+
+    stub = Hanging()
+    monkeypatch.setattr(patients, "PATIENCE", 0.3)
+    with serving(stub) as service:
+        asked = Patient.ask(service.url)
+        before = len(stub.seen)
+        found = by_name(examine_running(asked).findings)
+        assert len(stub.seen) == before
+    assert (found["timeouts"].level, "without answering" in found["timeouts"].why) == (Level.FAIL, True)
+    assert found["start"].level is Level.OK
+    assert {found[what].level for what in ("quality", "memory", "garbled output")} == {Level.UNKNOWN}
 
 
 # Memory.

@@ -43,15 +43,21 @@ def turn(
     output: int,
     model: str = SERVED,
     headers: Mapping[str, str] | None = None,
+    silence: float = SILENCE,
 ) -> list[Stream]:
     """Send all prompts at once; greedy answers of exactly `output` tokens. Raises `Broken`."""
-    return asyncio.run(_turn(url, prompts, output, model, headers or {}))
+    return asyncio.run(_turn(url, prompts, output, model, headers or {}, silence))
 
 
 async def _turn(
-    url: str, prompts: Sequence[Prompt], output: int, model: str, headers: Mapping[str, str]
+    url: str,
+    prompts: Sequence[Prompt],
+    output: int,
+    model: str,
+    headers: Mapping[str, str],
+    silence: float,
 ) -> list[Stream]:
-    timeout = httpx.Timeout(SILENCE, connect=30)
+    timeout = httpx.Timeout(silence, connect=30)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=url, timeout=timeout, limits=limits, trust_env=False, headers=headers

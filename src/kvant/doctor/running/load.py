@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from kvant.bench.serve import figures
-from kvant.bench.serve.client import SILENCE, Broken, Stream, stream
+from kvant.bench.serve.client import Broken, Stream, stream
 from kvant.bench.serve.shares import LAG
 from kvant.errors import EngineError
 from kvant.launch.service import Service
@@ -123,7 +123,7 @@ def _stall(service: Service, short: str, long: str) -> float:
     """The longest gap of an answer that was being written when a long prompt came."""
 
     async def both() -> Sequence[Stream]:
-        timeout = httpx.Timeout(SILENCE, connect=30)
+        timeout = httpx.Timeout(service.patience, connect=30)
         async with httpx.AsyncClient(
             base_url=service.url, timeout=timeout, trust_env=False, headers=service.headers
         ) as client:
@@ -134,7 +134,7 @@ def _stall(service: Service, short: str, long: str) -> float:
     try:
         return max(_gaps(asyncio.run(both())[0]))
     except (Broken, httpx.HTTPError) as error:
-        raise EngineError(f"{service.url}: {error}") from error
+        raise EngineError(f"{service.url}: {type(error).__name__} {error}") from error
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ from kvant.telemetry.scrape import Scrape
 T = TypeVar("T")
 
 MOST_LOG = 4 << 20
+PATIENCE = 120.0
+"""Seconds without a byte after which the service counts as hung."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +51,21 @@ class Patient:
         settings: Settings | None = None,
         log: Path | None = None,
     ) -> Patient:
-        """Takes half a minute. `EngineError` only where the baseline does not answer."""
+        """Takes about a minute. `EngineError` only where the baseline does not answer."""
         beside = Service.find(baseline, model=model) if baseline else None
-        service = _try(lambda: Service.find(url, metrics, model))
+        service = _try(lambda: replace(Service.find(url, metrics, model), patience=PATIENCE))
         status, ready = _ready(url)
-        return cls(
-            url,
-            service,
-            status,
-            ready,
-            service if isinstance(service, str) else _try(partial(loads.load, service)),
-            service if isinstance(service, str) else _try(partial(readings.read, service)),
-            beside,
-            settings,
-            log.read_bytes()[-MOST_LOG:].decode("utf-8", "replace") if log else None,
-        )
+        load = service if isinstance(service, str) else _try(partial(loads.load, service))
+        said = log.read_bytes()[-MOST_LOG:].decode("utf-8", "replace") if log else None
+        found = cls(url, service, status, ready, load, "", beside, settings, said)
+        if isinstance(service, str) or found.hangs:
+            return replace(found, reading=str(load))
+        return replace(found, reading=_try(partial(readings.read, service)))
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it took a request and did not answer: it is not asked again."""
+        return isinstance(self.load, str) and ("Timeout" in self.load or "timed out" in self.load)
 
     @property
     def scrape(self) -> Scrape | None:

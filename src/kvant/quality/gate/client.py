@@ -64,13 +64,13 @@ class Scored:
 class Client:
     """One arm. `EngineError` with the server's words where a request fails."""
 
-    def __init__(self, url: str, model: str | None = None) -> None:
+    def __init__(self, url: str, model: str | None = None, timeout: float = TIMEOUT) -> None:
         from openai import OpenAI
 
         base = url.rstrip("/")
         base = base if base.endswith("/v1") else f"{base}/v1"
         self.url = base
-        self._api: OpenAI = OpenAI(base_url=base, api_key=api_key() or "none", max_retries=2, timeout=TIMEOUT)
+        self._api: OpenAI = OpenAI(base_url=base, api_key=api_key() or "none", max_retries=2, timeout=timeout)
         self.model = model or self._only_model()
 
     def complete(

@@ -26,6 +26,9 @@ def garbled(patient: Patient) -> Iterator[Finding]:
     if not isinstance(patient.service, Service):
         yield unknown(WHAT, patient.service)
         return
+    if patient.hangs:
+        yield unknown(WHAT, str(patient.load))
+        return
     try:
         defects = [why for prompt, answer in _written(patient.service) if (why := _defect(prompt, answer))]
     except EngineError as error:

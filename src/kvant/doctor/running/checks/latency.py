@@ -15,12 +15,16 @@ STALL, TIMES = 2.0, 20.0
 """Seconds, and multiples of the usual gap, from which on a reader notices that the text stands still."""
 CUT = 0.01
 QUEUE = 10.0
+HUNG = "its log (--log FILE) and vllm:num_requests_running tell whether it computes; restart it"
 
 
 @service_check
 def timeouts(patient: Patient) -> Iterator[Finding]:
     if isinstance(patient.load, str):
-        yield unknown(WHAT, patient.load)
+        if patient.hangs and patient.status == 200:
+            yield fail(WHAT, f"ready, and takes requests without answering: {patient.load}", HUNG)
+        else:
+            yield unknown(WHAT, patient.load)
         return
     yield counted(patient.load.after.scrape)
     yield blocked(patient.load)

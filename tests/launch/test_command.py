@@ -39,7 +39,8 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         settings.seconds(text, "--soak")
 
 
-def test_misuse_looks_like_no_verdict(kvant_command, tmp_path: Path) -> None:
+def test_misuse_looks_like_no_verdict(kvant_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVANT_HOME", str(tmp_path))
     assert kvant_command("launch-check").status == 3
     assert kvant_command("launch-check", "--no-such-flag").status == 3
     assert kvant_command("launch-check", "--url", "http://127.0.0.1:9").status == 3

@@ -79,6 +79,7 @@ class Lazily:
         self._asked, self._notebook, self._stack, self._say = asked, notebook, stack, say
         self._service: Service | None = None
         self._baseline: Arm | None = None
+        self._beside = stack.enter_context(ExitStack())
         self.log: Path | None = None
         """Of the server that was started here."""
 
@@ -105,8 +106,14 @@ class Lazily:
                 self.service, asked.settings.model.path, asked.limits.gate, asked.baseline_url
             )
             self._say("gate", "the baseline starts")
-            self._baseline = self._stack.enter_context(beside)
+            self._baseline = self._beside.enter_context(beside)
         return self._baseline
+
+    def alone(self) -> Service:
+        """The service, once the baseline has ended: it takes memory and cores."""
+        self._beside.close()
+        self._baseline = None
+        return self.service
 
 
 def _tasks(asked: Request, running: Lazily, say: Say) -> Iterator[Task]:
@@ -131,7 +138,7 @@ def _tasks(asked: Request, running: Lazily, say: Say) -> Iterator[Task]:
     yield Task(
         soak.NAME,
         limits.soak.model_dump(mode="json"),
-        lambda: soak.run(running.service, limits.soak, running.log, partial(say, soak.NAME)),
+        lambda: soak.run(running.alone(), limits.soak, running.log, partial(say, soak.NAME)),
     )
     rules = limits.rules
     yield Task(

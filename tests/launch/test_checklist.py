@@ -21,7 +21,11 @@ from kvant.launch.settings import Settings, Soak, Speed
 from tests.launch import recorded
 from tests.launch.stub import Stub, serving
 
-LIMITS = Settings(speed=Speed(prompt=16, answer=8, rounds=1), soak=Soak(seconds=1, streams=1))
+LIMITS = Settings(
+    speed=Speed(prompt=16, answer=8, rounds=1),
+    soak=Soak(seconds=1, streams=1),
+    rules=Path("/no-rules-here.yml"),  # promtool has its tests in test_alerts.py
+)
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +47,9 @@ def test_a_second_run_asks_nothing_that_is_known_and_a_fresh_one_everything() ->
     stub = Stub()
     with serving(stub) as service:
         first = go(asked(service.url))
+        left = {name: step.verdict for name, step in first.items() if name.startswith("gate")}
+        assert left == dict.fromkeys(("gate fidelity", "gate needle", "gate golden"), Verdict.NOT_RUN)
+        assert worst([Verdict.PASS, *left.values()]) is Verdict.NOT_RUN  # which is not pass
         before = len(stub.seen)
         second = go(asked(service.url))
         assert len(stub.seen) == before
@@ -50,7 +57,7 @@ def test_a_second_run_asks_nothing_that_is_known_and_a_fresh_one_everything() ->
             first[name].seconds for name in ("speed", "soak")
         ]
         go(asked(service.url, fresh=True))
-    assert len(stub.seen) >= 2 * before - 20  # the soak asks as often as it can
+    assert len(stub.seen) > before + 8  # the interface alone asks so often
 
 
 def test_other_limits_are_another_question_of_that_step_only() -> None:
@@ -60,14 +67,6 @@ def test_other_limits_are_another_question_of_that_step_only() -> None:
         found = go(asked(service.url, strict))
     assert found["speed"].verdict is Verdict.FAIL
     assert found["interface"].verdict is Verdict.PASS
-
-
-def test_suites_that_are_left_out_are_not_run_which_is_not_pass() -> None:
-    with serving(Stub()) as service:
-        found = go(asked(service.url))
-    left = {name: step.verdict for name, step in found.items() if name.startswith("gate")}
-    assert left == dict.fromkeys(("gate fidelity", "gate needle", "gate golden"), Verdict.NOT_RUN)
-    assert worst(step.verdict for step in found.values()) is not Verdict.PASS
 
 
 def test_results_of_another_cache_do_not_count() -> None:

@@ -46,7 +46,7 @@ def doctor(
                 raise ConfigError(f"{name}: is of a service that runs; name it with --url")
         examination = examine()
     else:
-        from kvant.doctor.examine import examine_running
+        from kvant.doctor.running.examine import examine as examine_running
         from kvant.doctor.running.patient import Patient
 
         if log is not None and not log.is_file():

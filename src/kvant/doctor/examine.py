@@ -1,4 +1,4 @@
-"""Run every check on one machine, or on one running service."""
+"""Run every check on one machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any, TypeVar
 from kvant.doctor import checks
 from kvant.doctor.finding import Finding, Level, fail
 from kvant.doctor.machine import Machine
-from kvant.doctor.registry import CHECKS, SERVICE_CHECKS, Check
-from kvant.doctor.running import checks as running_checks
-from kvant.doctor.running.patient import Patient
+from kvant.doctor.registry import CHECKS, Check
 
-__all__ = ["Examination", "checks", "examine", "examine_running", "running_checks"]
+__all__ = ["Examination", "checks", "examine", "findings_of"]
 
 T = TypeVar("T")
 
@@ -38,15 +36,11 @@ class Examination:
 def examine(machine: Machine | None = None) -> Examination:
     """All findings on `machine` (default: this one)."""
     machine = machine or Machine.here()
-    return Examination(machine.facts(), _findings(CHECKS, machine))
+    return Examination(machine.facts(), findings_of(CHECKS, machine))
 
 
-def examine_running(patient: Patient) -> Examination:
-    """All findings on a service."""
-    return Examination(patient.facts(), _findings(SERVICE_CHECKS, patient))
-
-
-def _findings(checks: Iterable[Check[T]], subject: T) -> tuple[Finding, ...]:
+def findings_of(checks: Iterable[Check[T]], subject: T) -> tuple[Finding, ...]:
+    """What all checks say; one that trips is a finding too."""
     return tuple(finding for check in checks for finding in _run(check, subject))
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from kvant import models
 from kvant.doctor import Finding, Level
-from kvant.doctor.examine import examine_running
 from kvant.doctor.running import reading
 from kvant.doctor.running.checks import quality
+from kvant.doctor.running.examine import examine as examine_running
 from kvant.doctor.running.patient import Patient
 from kvant.launch.service import Service
 from kvant.models.manifest import NAME as MANIFEST

@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kvant.config import load as load_settings
-from kvant.doctor.examine import examine_running
 from kvant.doctor.finding import Finding, Level
 from kvant.doctor.registry import SERVICE_CHECKS
 from kvant.doctor.running import patient as patients
 from kvant.doctor.running.checks import attention, blocks, garbled, latency, memory, quality, start, threads
+from kvant.doctor.running.examine import examine as examine_running
 from kvant.doctor.running.load import Load, Peaks, Snapshot
 from kvant.doctor.running.patient import Patient
 from kvant.doctor.running.reading import Reading

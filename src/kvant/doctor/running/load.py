@@ -27,6 +27,8 @@ from kvant.telemetry import proc
 from kvant.telemetry.scrape import Scrape
 
 LONG, SHORT, TOGETHER = 1024, 64, 8
+MORE = 4
+"""Long prompts that are only written to the cache: what is kept of them a second time must be seen."""
 ANSWER = 48
 ROOM = 8
 """Tokens left free of the longest context: a text is measured by its characters."""
@@ -99,6 +101,7 @@ def load(service: Service) -> Load:
     with _watching(service) as peaks:
         stall = _stall(service, text(SHORT), text(LONG))
         many = service.stream([text(SHORT) for _ in range(TOGETHER)], ANSWER)
+        service.stream([text(LONG) for _ in range(MORE)], 1)
     after = snapshot()
     return Load(
         before,

@@ -28,8 +28,9 @@ Findings = dict[str, Finding]
 
 
 def settings(cache: dict[str, Any], **serving_: Any) -> dict[str, Any]:
+    size = {} if "max_cache_blocks" in cache else {"memory_gib": 0.25}
     return {
-        "kv_cache": {"memory_gib": 0.25, **cache},
+        "kv_cache": {**size, **cache},
         "serving": {"max_context": CONTEXT, "max_batch": 8, **serving_},
         "engine": {"max_num_batched_tokens": 512},  # log-probabilities of a whole vocabulary take memory
     }

@@ -33,6 +33,7 @@ RINGS = (
     "bench",
     "plan",
     "quality",
+    "launch",
     "rollout",
     "gateway",
     "doctor",

@@ -22,6 +22,7 @@ from kvant.cli import (
     gate,
     gateway,
     keys,
+    launch_check,
     long,
     models,
     plan,
@@ -47,6 +48,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("fidelity")(fidelity.fidelity)
 app.command("gate", cls=gate.GateCommand)(gate.gate)
+app.command("launch-check", cls=gate.GateCommand)(launch_check.launch_check)
 app.command("long")(long.long)
 app.command("tune")(tune.tune)
 app.command("plan")(plan.plan)

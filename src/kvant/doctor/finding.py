@@ -7,11 +7,13 @@ from enum import Enum
 
 
 class Level(str, Enum):
-    """ok: as it should be. warn: it serves, with a loss. fail: it does not serve."""
+    """ok: as it should be. warn: it serves, with a loss. fail: it does not serve, or not what it should.
+    unknown: could not be measured, and why."""
 
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,7 @@ def warn(what: str, why: str, mend: str) -> Finding:
 
 def fail(what: str, why: str, mend: str) -> Finding:
     return Finding(Level.FAIL, what, why, mend)
+
+
+def unknown(what: str, why: str, mend: str = "") -> Finding:
+    return Finding(Level.UNKNOWN, what, why, mend)

@@ -10,11 +10,18 @@ from kvant.doctor.examine import Examination
 from kvant.doctor.finding import Level
 from kvant.errors import ConfigError
 
-MARKS = {Level.OK: "[green]ok[/]", Level.WARN: "[yellow]warn[/]", Level.FAIL: "[bold red]fail[/]"}
+MARKS = {
+    Level.OK: "[green]ok[/]",
+    Level.WARN: "[yellow]warn[/]",
+    Level.FAIL: "[bold red]fail[/]",
+    Level.UNKNOWN: "[cyan]unknown[/]",
+}
+WAY, READY = "in the way of serving", "ready to serve"
+WRONG, SOUND = "wrong with the service", "nothing is wrong that could be measured"
 
 
-def show(examination: Examination) -> None:
-    """One row per finding, then one line of verdict."""
+def show(examination: Examination, running: bool = False) -> None:
+    """One row per finding, then one line of verdict: on a machine, or on a service that runs."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -28,7 +35,7 @@ def show(examination: Examination) -> None:
         table.add_row(MARKS[finding.level], finding.what, escape(finding.why) + mend)
     console = Console()
     console.print(table)
-    console.print(_verdict(examination))
+    console.print(_verdict(examination, *((WRONG, SOUND) if running else (WAY, READY))))
 
 
 def write_json(examination: Examination, file: Path) -> None:
@@ -43,10 +50,11 @@ def write_json(examination: Examination, file: Path) -> None:
         raise ConfigError(f"cannot write --json {file}: {error.strerror}; name a file that can") from error
 
 
-def _verdict(examination: Examination) -> str:
+def _verdict(examination: Examination, bad: str, good: str) -> str:
     count = {level: sum(f.level is level for f in examination.findings) for level in Level}
+    left = f", {count[Level.UNKNOWN]} could not be measured" if count[Level.UNKNOWN] else ""
     if count[Level.FAIL]:
-        return f"[bold red]{count[Level.FAIL]} in the way of serving[/], {count[Level.WARN]} warnings"
+        return f"[bold red]{count[Level.FAIL]} {bad}[/], {count[Level.WARN]} warnings{left}"
     if count[Level.WARN]:
-        return f"[yellow]ready to serve, {count[Level.WARN]} warnings[/]"
-    return "[green]ready to serve[/]"
+        return f"[yellow]{good}, {count[Level.WARN]} warnings[/]{left}"
+    return f"[green]{good}[/]{left}"

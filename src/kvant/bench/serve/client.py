@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -33,16 +33,36 @@ class Stream:
         return sum(count for _, count in self.arrivals)
 
 
-def turn(url: str, prompts: Sequence[Sequence[int]], output: int) -> list[Stream]:
-    """Send all prompts (token ids) at once; greedy answers of exactly `output` tokens. Raises `Broken`."""
-    return asyncio.run(_turn(url, prompts, output))
+Prompt = str | Sequence[int]
+"""Text, or token ids."""
 
 
-async def _turn(url: str, prompts: Sequence[Sequence[int]], output: int) -> list[Stream]:
-    timeout = httpx.Timeout(SILENCE, connect=30)
+def turn(
+    url: str,
+    prompts: Sequence[Prompt],
+    output: int,
+    model: str = SERVED,
+    headers: Mapping[str, str] | None = None,
+    silence: float = SILENCE,
+) -> list[Stream]:
+    """Send all prompts at once; greedy answers of exactly `output` tokens. Raises `Broken`."""
+    return asyncio.run(_turn(url, prompts, output, model, headers or {}, silence))
+
+
+async def _turn(
+    url: str,
+    prompts: Sequence[Prompt],
+    output: int,
+    model: str,
+    headers: Mapping[str, str],
+    silence: float,
+) -> list[Stream]:
+    timeout = httpx.Timeout(silence, connect=30)
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=timeout, limits=limits, trust_env=False) as client:
-        tasks = [asyncio.ensure_future(_stream(client, prompt, output)) for prompt in prompts]
+    async with httpx.AsyncClient(
+        base_url=url, timeout=timeout, limits=limits, trust_env=False, headers=headers
+    ) as client:
+        tasks = [asyncio.ensure_future(stream(client, prompt, output, model)) for prompt in prompts]
         try:
             return await asyncio.gather(*tasks)
         except httpx.HTTPError as error:
@@ -53,10 +73,11 @@ async def _turn(url: str, prompts: Sequence[Sequence[int]], output: int) -> list
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _stream(client: httpx.AsyncClient, prompt: Sequence[int], output: int) -> Stream:
+async def stream(client: httpx.AsyncClient, prompt: Prompt, output: int, model: str) -> Stream:
+    """One request, streamed. Raises `Broken`, and httpx's own errors."""
     body = {
-        "model": SERVED,
-        "prompt": list(prompt),
+        "model": model,
+        "prompt": prompt if isinstance(prompt, str) else list(prompt),
         "max_tokens": output,
         "temperature": 0,
         "ignore_eos": True,
@@ -64,7 +85,7 @@ async def _stream(client: httpx.AsyncClient, prompt: Sequence[int], output: int)
         "return_token_ids": True,
     }
     content = json.dumps(body)
-    stream = Stream(time.perf_counter())
+    found = Stream(time.perf_counter())
     headers = {"content-type": "application/json"}
     async with client.stream("POST", "/v1/completions", content=content, headers=headers) as response:
         if not response.is_success:
@@ -79,7 +100,7 @@ async def _stream(client: httpx.AsyncClient, prompt: Sequence[int], output: int)
                 raise Broken(f"failed while it answered: {chunk['error']}")
             count = sum(len(choice.get("token_ids") or ()) for choice in chunk["choices"])
             if count:
-                stream.arrivals.append((now, count))
-    if stream.tokens != output:
-        raise Broken(f"answered {stream.tokens} tokens where {output} were asked for")
-    return stream
+                found.arrivals.append((now, count))
+    if found.tokens != output:
+        raise Broken(f"answered {found.tokens} tokens where {output} were asked for")
+    return found

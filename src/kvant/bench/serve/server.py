@@ -39,14 +39,14 @@ class Server:
                 preexec_fn=end_with_parent,
             )
 
-    def wait(self, seconds: float) -> None:
-        """Return once it answers; `EngineError` with its last log lines if it dies or takes too long."""
+    def wait(self, seconds: float, path: str = "/v1/models") -> None:
+        """Return once `path` is there; `EngineError` with its last log lines if it dies or takes too long."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise self.failure("did not start")
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/v1/models", timeout=10, trust_env=False).is_success:
+                if httpx.get(self.url + path, timeout=10, trust_env=False).is_success:
                     return
             time.sleep(0.3)
         raise self.failure(f"did not start within {seconds:g} seconds (--start-seconds gives it more)")

@@ -25,6 +25,11 @@ Likely = Mapping[str, float]
 """The most likely tokens of one position, and their log-probabilities."""
 
 
+def api_key() -> str:
+    """The key to ask with; empty where there is none."""
+    return next((os.environ[name] for name in KEYS if os.environ.get(name)), "")
+
+
 class Unable(EngineError):
     """The server answers, but cannot do what a suite needs."""
 
@@ -59,14 +64,13 @@ class Scored:
 class Client:
     """One arm. `EngineError` with the server's words where a request fails."""
 
-    def __init__(self, url: str, model: str | None = None) -> None:
+    def __init__(self, url: str, model: str | None = None, timeout: float = TIMEOUT) -> None:
         from openai import OpenAI
 
         base = url.rstrip("/")
         base = base if base.endswith("/v1") else f"{base}/v1"
-        key = next((os.environ[name] for name in KEYS if os.environ.get(name)), "none")
         self.url = base
-        self._api: OpenAI = OpenAI(base_url=base, api_key=key, max_retries=2, timeout=TIMEOUT)
+        self._api: OpenAI = OpenAI(base_url=base, api_key=api_key() or "none", max_retries=2, timeout=timeout)
         self.model = model or self._only_model()
 
     def complete(
@@ -113,10 +117,11 @@ class Client:
             raise Unable(f"{self.url}: does not say how many tokens a prompt had (`usage`)")
         return int(usage.prompt_tokens)
 
-    def score(self, text: str, top: int) -> Scored:
-        """What the arm expects at every token of a text: the `top` most likely ones and the token itself."""
+    def score(self, text: str | Sequence[int], top: int) -> Scored:
+        """What the arm expects at every token of a text or of ids: the `top` likeliest and the token."""
         extra = {"prompt_logprobs": top, "return_token_ids": True}
-        (choice,) = self._completions(prompt=text, max_tokens=1, extra_body=extra).choices
+        prompt = text if isinstance(text, str) else list(text)
+        (choice,) = self._completions(prompt=prompt, max_tokens=1, extra_body=extra).choices
         given: list[Any] | None = getattr(choice, "prompt_logprobs", None)
         ids: list[int] | None = getattr(choice, "prompt_token_ids", None)
         if not given or not ids:

@@ -1,4 +1,4 @@
-"""Faults of code: on PYTHONPATH of a server, with KVANT_TEST_FAULT naming one of them."""
+"""Faults of code: on PYTHONPATH of a server, with KVANT_TEST_FAULT naming one or more of them."""
 
 from __future__ import annotations
 
@@ -57,6 +57,32 @@ def flipped_codebook_entry() -> None:
     paged.native_layout, paged.PagedAttention.encode = reads, writes
 
 
-FAULT = os.environ.get("KVANT_TEST_FAULT")
-if FAULT:
-    {"seed": wrong_seed, "codebook": flipped_codebook_entry}[FAULT]()
+def second_copy() -> None:
+    """Keys and values are kept in 16 bits beside their codes."""
+    from kvant.kernels import paged
+
+    encode, kept = paged.PagedAttention.encode, []
+
+    def keeping(self, pages, key, value, *arguments, **options):
+        kept.append((key.clone(), value.clone()))
+        return encode(self, pages, key, value, *arguments, **options)
+
+    paged.PagedAttention.encode = keeping
+
+
+def slow_path() -> None:
+    """The kernels of every processor, on one that has better ones."""
+    from kvant.kernels import paged
+
+    select = paged.select
+    paged.select = lambda name="auto": select("generic")
+
+
+FAULTS = {
+    "seed": wrong_seed,
+    "codebook": flipped_codebook_entry,
+    "copy": second_copy,
+    "slow": slow_path,
+}
+for fault in filter(None, os.environ.get("KVANT_TEST_FAULT", "").split(",")):
+    FAULTS[fault]()

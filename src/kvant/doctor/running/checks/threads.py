@@ -1,0 +1,79 @@
+"""Is the machine used? Threads that compute against the cores they may run on, and what else runs there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kvant.doctor.finding import Finding, ok, unknown, warn
+from kvant.doctor.registry import service_check
+from kvant.doctor.running.load import Load
+from kvant.doctor.running.patient import Patient
+from kvant.telemetry import proc
+
+WHAT = "throughput"
+OTHERS = 0.25
+"""Of the cores' time, taken by processes that are not the service's."""
+GAIN = 1.2
+"""Eight streams at once must give at least so many times the tokens of one."""
+
+
+@service_check
+def throughput(patient: Patient) -> Iterator[Finding]:
+    if isinstance(patient.load, str):
+        yield unknown(WHAT, patient.load)
+        return
+    load = patient.load
+    yield oversubscribed(load)
+    gain = load.together / load.alone if load.alone else 0.0
+    said = (
+        f"{load.alone:.1f} tokens/s alone, {load.together:.1f} with {load.streams} streams; at most "
+        f"{load.peaks.running:.0f} ran and {load.peaks.waiting:.0f} waited"
+    )
+    few = load.peaks.waiting > 0 and load.peaks.running < load.streams
+    if few:
+        yield warn(
+            f"{WHAT} (batching)",
+            f"{said}: requests wait though more could be computed together",
+            "raise serving.max_batch; where blocks are short, kv_cache.memory_gib",
+        )
+    elif load.together and gain < GAIN:
+        yield warn(f"{WHAT} (batching)", f"{said}: batches gain nothing", "look at threads and cores above")
+    else:
+        yield ok(f"{WHAT} (batching)", said)
+
+
+def oversubscribed(load: Load) -> Finding:
+    """By processor time of each thread, which no environment variable can belie."""
+    what = f"{WHAT} (threads)"
+    if not load.after.times:
+        return unknown(what, "the threads of its processes are not visible here (another machine or user)")
+    tasks = proc.working(load.before.times, load.after.times)
+    if not tasks:
+        return unknown(what, "no thread worked while it was loaded: are these its processes?")
+    cores = frozenset().union(*(proc.allowed(*task) for task in tasks))
+    usable = len(os.sched_getaffinity(0))
+    said = f"{len(tasks)} threads compute on {len(cores)} cores"
+    if len(tasks) > len(cores) > 0:
+        return warn(
+            what,
+            f"{said}: they take turns, and wait for each other",
+            "unset OMP_NUM_THREADS and VLLM_CPU_OMP_THREADS_BIND: `kvant serve` binds a thread to each core",
+        )
+    others = _others(load)
+    if others > OTHERS * usable:
+        return warn(
+            what,
+            f"{said}, and other processes took {others:.1f} of {usable} cores meanwhile",
+            "give the service cores of its own (taskset, cpuset), or end what else runs",
+        )
+    if len(cores) < usable:
+        return ok(what, f"{said}; the machine has {usable}")
+    return ok(what, said)
+
+
+def _others(load: Load) -> float:
+    """Cores that others have used, on average."""
+    before, after = load.before, load.after
+    ours = sum(after.times.values()) - sum(before.times.get(key, 0.0) for key in after.times)
+    return max(0.0, (after.machine_seconds - before.machine_seconds - ours) / (after.at - before.at))

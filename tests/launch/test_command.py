@@ -1,0 +1,69 @@
+"""The command: limits that are wrong, statuses, and a whole list against a server that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvant.errors import ConfigError
+from kvant.launch import settings
+from tests.launch.stub import Stub, serving
+
+
+def test_the_example_reads_back_as_the_defaults(tmp_path: Path, kvant_command) -> None:
+    file = tmp_path / "limits.yaml"
+    file.write_text(kvant_command("launch-check", "--example").out)
+    assert settings.load(file) == settings.Settings()
+
+
+def test_a_wrong_limit_is_named_with_its_line(tmp_path: Path, kvant_command) -> None:
+    file = tmp_path / "limits.yaml"
+    file.write_text("speed:\n  tpott: 1\n")
+    done = kvant_command("launch-check", "--url", "http://127.0.0.1:9", "--limits", str(file))
+    assert done.status == 3
+    assert "limits.yaml:2: speed.tpott: unknown field; did you mean tpot?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("90", 90), ("90s", 90), ("30m", 1800), ("8h", 28800), ("0.5h", 1800)]
+)
+def test_times(text: str, found: float) -> None:
+    assert settings.seconds(text, "--soak") == found
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1s", "1d", "nan", "inf", "999h"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--soak .*is no time"):
+        settings.seconds(text, "--soak")
+
+
+def test_misuse_looks_like_no_verdict(kvant_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVANT_HOME", str(tmp_path))
+    assert kvant_command("launch-check").status == 3
+    assert kvant_command("launch-check", "--no-such-flag").status == 3
+    assert kvant_command("launch-check", "--url", "http://127.0.0.1:9").status == 3
+    assert kvant_command("launch-check", "--url", "http://127.0.0.1:9", "--suites", "nedle").status == 3
+
+
+def test_a_list_ends_with_its_page_and_its_status(
+    kvant_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVANT_HOME", str(tmp_path / "home"))
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("speed: {prompt: 16, answer: 8, rounds: 1}\nsoak: {seconds: 1, streams: 1}\n")
+    out, page = tmp_path / "lc.json", tmp_path / "lc.html"
+    with serving(Stub("stop")) as service:
+        done = kvant_command(
+            "launch-check", "--url", service.url, "--limits", str(limits), "--suites", "none",
+            "--json", str(out), "--html", str(page),
+        )  # fmt: skip
+    assert done.status == 1, done.out + done.err
+    assert "verdict: fail" in done.out
+    found = json.loads(out.read_text())
+    assert found["verdict"] == "fail"
+    assert [step["name"] for step in found["steps"]] == [
+        "interface", "memory", "speed", "gate fidelity", "gate needle", "gate golden", "soak", "alerts",
+    ]  # fmt: skip
+    assert "stop strings" in page.read_text()

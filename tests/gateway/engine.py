@@ -25,10 +25,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 MODEL = "stub"
-FAULTS = ("500", "502", "503", "stall", "silent", "cut", "degenerate", "echo", "slow", "broken", "zero")
+FAULTS = (
+    "500",
+    "502",
+    "503",
+    "stall",
+    "silent",
+    "cut",
+    "degenerate",
+    "echo",
+    "slow",
+    "broken",
+    "zero",
+    "wide",
+)
 """status 500, 502 or 503; stall: stops writing half-way; silent: never a first token; cut: closes the
 connection half-way; degenerate: repeats one word from half-way; echo: a 400 that quotes the prompt; slow:
-ten times slower; broken: bytes that are no event; zero: usage of 0 tokens."""
+ten times slower; broken: bytes that are no event; zero: usage of 0 tokens; wide:
+words of 4,000 characters."""
 WORDS = (
     *("the", "cache", "of", "keys", "and", "values", "is", "paged", "and", "read", "in", "place"),
     *("by", "the", "attention", "of", "every", "layer"),
@@ -166,6 +180,8 @@ class Writing:
             start = 0
         circle = itertools.cycle(WORDS[start:] + WORDS[:start])
         words = [f"{next(circle)} " for _ in range(self.length)]
+        if self.fault == "wide":
+            words = [word * 1000 for word in words]
         if self.fault == "degenerate":
             half = self.length // 2
             words[half:] = ["kv "] * (self.length - half)

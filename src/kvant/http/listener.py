@@ -65,6 +65,7 @@ class Listener(uvicorn.Server):
                 http=Protocol,  # h11 bounds headers, which come before any key is checked
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 server_header=False,
+                proxy_headers=False,  # or anybody on loopback could choose the address he comes from
                 timeout_graceful_shutdown=CLOSE_SECONDS,
                 backlog=BACKLOG,
             )

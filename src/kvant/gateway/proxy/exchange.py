@@ -52,15 +52,15 @@ class Exchange:
         patience.stop = work.cancel
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            left = not work.done()
-            if left:
+            left = not work.done() and not patience.ended
+            if not work.done():
                 work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({work})
-            refusal = None if left and not patience.ended else self._refusal(work, patience, tally)
-            if left and not patience.ended:
+            if self._reply.ended:
+                pass  # the client has its answer, whatever happened after that
+            elif left:
                 tally.error = "cancelled"
-            if refusal is not None:
+            elif (refusal := self._refusal(work, patience, tally)) is not None:
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._reply.refuse(refusal), FAREWELL_SECONDS)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,8 @@ from kvant.gateway.arms.replica import Replica
 
 KEEP_SECONDS = 3.0
 """Less than the 5 s after which uvicorn closes a quiet connection, so that no request meets a closed one."""
+LARGE = 1 << 20
+"""Bytes of a body that is sent in parts."""
 
 
 class Unreachable(Exception):
@@ -57,8 +60,9 @@ class Upstream:
         replica.inflight += counted
         try:
             try:
+                data = body if body is None or len(body) < LARGE else io.BytesIO(body)
                 answer = await self._session.request(
-                    method, replica.url + path, data=body, headers=sent, allow_redirects=False
+                    method, replica.url + path, data=data, headers=sent, allow_redirects=False
                 )
             except (aiohttp.ClientError, OSError) as error:
                 raise Unreachable(type(error).__name__) from None

@@ -40,6 +40,11 @@ class RedisServer:
             self._process.wait()
             self._process = None
 
+    def stop(self) -> None:
+        """There, but silent; until it is killed."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
     def forget(self) -> None:
         shutil.rmtree(self.folder / "appendonlydir")
 

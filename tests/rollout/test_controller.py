@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 
 import pytest
 
@@ -113,7 +115,7 @@ def test_a_promotion_by_hand_names_what_was_missing_and_is_refused_against_evide
         "by hand (0 of 10 seconds in this phase; 0 of 10"
     )
     compare(one, 60, divergence=0.05)
-    with pytest.raises(RolloutError, match="promote: divergence: 0.05 over 60; shown to be more"):
+    with pytest.raises(RolloutError, match=r"promote: divergence: 0\.05 over 60; shown to be more"):
         one.command("promote", "ann")
 
 
@@ -254,6 +256,21 @@ def test_a_rollback_without_the_store_acts_at_once_and_is_kept_later(
     assert one.status()["trouble"] == ""
     two = controller(opened(redis_server.url), clock)
     assert (two.status()["phase"], share(two)) == ("rolled_back", 0)
+
+
+def test_a_rollback_does_not_wait_for_a_store_that_does_not_answer(redis_server: RedisServer, opened: Opener):
+    one = at_half(opened(redis_server.url), Clock())
+    redis_server.stop()
+    ticking = threading.Thread(target=one.tick)
+    ticking.start()
+    command = threading.Thread(target=one.command, args=("rollback", "ann"))
+    command.start()
+    began = time.monotonic()
+    until(lambda: share(one) == 0)
+    assert time.monotonic() - began < 0.9, "waited for the store"
+    ticking.join()
+    command.join()
+    assert (one.status()["phase"], one.status()["weight"]) == ("rolled_back", 0.0)
 
 
 def test_a_store_that_went_back_in_time_is_told_what_the_gateway_knows(

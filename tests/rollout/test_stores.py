@@ -88,7 +88,7 @@ def test_gateways_at_once_lose_nothing(shared: str):
 def test_a_file_of_another_kind_or_schema_is_refused_by_name(tmp_path: Path):
     text = tmp_path / "notes.txt"
     text.write_text("these are notes, " * 100)
-    with pytest.raises(StoreError, match="notes.txt: the rollout's state: file is not a database"):
+    with pytest.raises(StoreError, match=r"notes\.txt: the rollout's state: file is not a database"):
         open_store(str(text))
     assert text.read_text().startswith("these are notes")
     newer = tmp_path / "newer.db"
@@ -109,7 +109,7 @@ def test_a_state_that_cannot_be_read_is_an_error_not_a_start_from_nothing(tmp_pa
     db.execute('UPDATE state SET body = \'{"phase": "shadow"}\'')
     db.commit()
     db.close()
-    with pytest.raises(StoreError, match="rollout.db"):
+    with pytest.raises(StoreError, match=r"rollout\.db"):
         store.read()
     store.close()
 

@@ -51,6 +51,12 @@ def test_shadow_says_nothing_of_time_and_serves_nobody_but_its_failures_and_text
     assert "per_token.candidate.n" not in sums
 
 
+def test_an_arm_that_is_neither_takes_no_part():
+    tally = Tally(Limits())
+    tally.serving(Serving("long-context", 0.0, failed=True, per_token=0.1))
+    assert tally.take() == {}
+
+
 def test_what_cannot_be_had_is_not_counted_and_what_is_no_number_counts_as_far_away():
     tally = Tally(Limits())
     tally.comparison(comparison(None, None))

@@ -57,6 +57,7 @@ class Controller:
         self._kept: list[Sums] = [{}]
         self._route = ("", 0.0)
         self._seen = monotonic()
+        self._barred: int | None = None
         self._rollback_unkept: tuple[int, str, str] | None = None
         self._trouble = ""
         self.tick()
@@ -94,6 +95,8 @@ class Controller:
         `StoreError` where it cannot be kept. A rollback happens even then."""
         if name not in get_args(Command):
             raise RolloutError(f"{name}: is no command; there are {', '.join(get_args(Command))}")
+        if name == "rollback" and self._ours:
+            self._bar()  # before waiting for a tick that waits for the store
         with self._io:
             if name == "rollback" and self._ours:
                 self._roll_back(who, "by hand")
@@ -151,8 +154,14 @@ class Controller:
 
             self._change(next_step)
 
+    def _bar(self) -> None:
+        """No more of this start's traffic to the candidate here, whatever is read from the store."""
+        self._barred = self._state.generation
+        self._route = ("", 0.0)
+
     def _roll_back(self, who: str, why: str) -> None:
         """Here at once; kept now if the store can, else as soon as it can."""
+        self._bar()
         self._rollback_unkept = (self._state.generation, who, why)
         self._adopt(states.roll_back(self._state, self._wall(), who, why))
         try:
@@ -217,7 +226,8 @@ class Controller:
                 self._kept = [*self._kept, *({} for _ in range(state.stage))][: state.stage + 1]
             if before.generation != state.generation:
                 self._tally, self._kept = Tally(self._plan.limits), [{} for _ in range(state.stage + 1)]
-        self._route = (state.salt, state.weight if self._ours else 0.0)
+        served = self._ours and state.generation != self._barred
+        self._route = (state.salt, state.weight if served else 0.0)
         if (before.phase, before.weight) != (state.phase, state.weight):
             log.info("rollout: %s, weight %g: %s", state.phase, state.weight, state.reason)
 

@@ -68,7 +68,7 @@ class _Clock:
         return self.now
 
 
-TICK = 5.0
+TICK = 10.0
 DAY = 86_400.0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from operator import add
 
 from kvant.rollout import bets
-from kvant.rollout.evidence import CANDIDATE, Comparison, Serving
+from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
 from kvant.rollout.plan import LEVELS, RATES, Limits, Quantity
 
 Sums = Mapping[str, float]
@@ -49,7 +49,9 @@ class Tally:
 
     def serving(self, served: Serving) -> None:
         """Failures and degeneration of every answer, shadow or not; times of live ones only, because shadow
-        waits behind all else."""
+        waits behind all else. Arms that are neither of the two take no part."""
+        if served.arm not in (BASELINE, CANDIDATE):
+            return
         candidate = served.arm == CANDIDATE
         self._rates["failures"].add(candidate, served.failed)
         if not served.failed:
@@ -74,23 +76,28 @@ class Tally:
 class _Bets:
     """Log-capital of every stake in both directions, and plain figures for people."""
 
+    whose: tuple[str, ...] = ("",)
+
     def __init__(self, limits: Limits, name: Quantity) -> None:
         self.name, self.bound = name, limits.of(name)
         self._clear()
 
     def _clear(self) -> None:
         self.worse, self.good = [0.0] * len(bets.STAKES), [0.0] * len(bets.STAKES)
-        self.figures: dict[str, float] = {}
+        self.n, self.sum = dict.fromkeys(self.whose, 0), dict.fromkeys(self.whose, 0.0)
 
     def _bet(self, worse: Sequence[float], good: Sequence[float]) -> None:
         self.worse, self.good = list(map(add, self.worse, worse)), list(map(add, self.good, good))
 
     def _count(self, whose: str, value: float) -> None:
-        for name, more in ((f"{self.name}{whose}.n", 1.0), (f"{self.name}{whose}.sum", value)):
-            self.figures[name] = self.figures.get(name, 0.0) + more
+        self.n[whose] += 1
+        self.sum[whose] += value
 
     def take(self) -> dict[str, float]:
-        sums = dict(self.figures)
+        sums: dict[str, float] = {}
+        for whose, n in self.n.items():
+            if n:
+                sums |= {f"{self.name}{whose}.n": float(n), f"{self.name}{whose}.sum": self.sum[whose]}
         for side, growths in (("worse", self.worse), ("good", self.good)):
             sums |= {f"{self.name}.{side}.{n}": one for n, one in enumerate(growths) if one}
         self._clear()
@@ -115,6 +122,8 @@ class _Level(_Bets):
 
 class _Rate(_Bets):
     """Bad or not, of both arms, in blocks that follow each other in time."""
+
+    whose = (".candidate", ".baseline")
 
     def __init__(self, limits: Limits, name: Quantity) -> None:
         super().__init__(limits, name)

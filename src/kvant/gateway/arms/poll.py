@@ -1,8 +1,9 @@
-"""Looks at the arms' own /metrics: who is up, how long their queues are, how full their KV memory."""
+"""Looks at the arms: who is ready, how long their queues are, how full their KV memory."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,13 @@ from kvant.gateway.arms.replica import Replica
 from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream
 from kvant.gateway.settings import Scheduling
 
+log = logging.getLogger("kvant.gateway")
+
 MAX_BYTES = 4 << 20
+LOOK_SECONDS = 3.0
+"""A busy engine may take that long to show its metrics; one that is gone refuses at once."""
+LOADING = 503
+"""Of /ready, where an engine loads or drains. One that does not know that path is ready when it answers."""
 _GAUGE = re.compile(
     rb"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)(?:\{[^}]*\})? (\S+)", re.M
 )
@@ -24,21 +31,32 @@ async def keep_looking(
     arms: Iterable[Arm], upstream: Upstream, scheduling: Scheduling, looked: Callable[[], object]
 ) -> None:
     """Every `poll_seconds`, all replicas at once; `looked` is called after each round."""
-    replicas = [one for arm in arms for one in arm.replicas]
+    replicas = {one.url: (arm.name, one) for arm in arms for one in arm.replicas}
+    were_up: dict[str, bool] = {}
     while True:
-        await asyncio.gather(*(look(one, upstream, scheduling) for one in replicas))
+        await asyncio.gather(*(look(one, upstream, scheduling) for _, one in replicas.values()))
+        for url, (name, one) in replicas.items():
+            if (up := one.up(time.monotonic())) != were_up.get(url):
+                log.info("%s: %s is %s", name, url, "ready" if up else "not ready")
+                were_up[url] = up
         looked()
         await asyncio.sleep(scheduling.poll_seconds)
 
 
 async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> None:
     """Updates what is known of one replica, and how many requests it is sent."""
+    seconds = max(LOOK_SECONDS, scheduling.poll_seconds)
     try:
-        found = gauges(await asyncio.wait_for(_metrics(replica, upstream), max(1.0, scheduling.poll_seconds)))
+        status, _ = await asyncio.wait_for(_get(replica, upstream, "/ready"), seconds)
+        if status == LOADING:
+            raise Unreachable("not ready")
+        status, content = await asyncio.wait_for(_get(replica, upstream, "/metrics"), seconds)
     except (Unreachable, Broken, asyncio.TimeoutError):
         replica.failed(time.monotonic())
         return
     replica.answered()
+    # An engine that shows none (or not to us) is up all the same.
+    found = gauges(content if status == 200 else b"")
     replica.running = int(found.get("num_requests_running", 0))
     replica.waiting = int(found.get("num_requests_waiting", 0))
     replica.kv = found.get("kv_cache_usage_perc", 0.0)
@@ -46,15 +64,14 @@ async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> 
     replica.slots = elastic.slots(replica.slots, measured, scheduling)
 
 
-async def _metrics(replica: Replica, upstream: Upstream) -> bytes:
-    async with upstream.request("GET", replica, "/metrics", None, {}, counted=False) as answer:
+async def _get(replica: Replica, upstream: Upstream, path: str) -> tuple[int, bytes]:
+    async with upstream.request("GET", replica, path, None, {}, counted=False) as answer:
         content = await answer.content.read(MAX_BYTES)
         while more := await answer.content.read(MAX_BYTES):
             if len(content) + len(more) > MAX_BYTES:
-                raise Broken("metrics without end")
+                raise Broken(f"{path} without end")
             content += more
-        # An engine that shows none (or not to us) is up all the same.
-        return content if answer.status == 200 else b""
+        return answer.status, content
 
 
 def gauges(text: bytes) -> Mapping[str, float]:

@@ -108,7 +108,10 @@ class Engine:
         )
 
     async def _tokenize(self, request: Request) -> Response:
-        ids = tokens(prompt_of(await request.json()))
+        body = await request.json()
+        if wrong := complaint(body):
+            return error(400, wrong)
+        ids = tokens(prompt_of(body))
         return JSONResponse({"count": len(ids), "max_model_len": 8192, "tokens": ids})
 
     async def _metrics(self, request: Request) -> Response:
@@ -125,6 +128,8 @@ class Engine:
         self.requests.append({"path": path, "headers": dict(request.headers), "body": body})
         del self.requests[: -self.keep]
         fault = body.get("fault", self.fault)
+        if wrong := complaint(body):
+            return error(400, wrong)
         prompt = prompt_of(body)
         if fault in ("500", "502", "503"):
             return error(int(fault), "internal failure")
@@ -296,6 +301,24 @@ class Writing:
                 }
             )
         return found
+
+
+def complaint(body: dict[str, Any]) -> str:
+    """What a real engine would refuse; empty where there is nothing."""
+    messages, prompt = body.get("messages"), body.get("prompt", "")
+    if "messages" in body:
+        if not isinstance(messages, list) or not all(
+            isinstance(one, dict) and isinstance(one.get("content"), str | list) for one in messages
+        ):
+            return "messages must be a list of messages"
+    elif not isinstance(prompt, str) and not (
+        isinstance(prompt, list) and all(isinstance(one, int) for one in prompt)
+    ):
+        return "prompt must be text or token ids"
+    for name in ("max_tokens", "max_completion_tokens"):
+        if body.get(name) is not None and (type(body[name]) is not int or body[name] < 1):
+            return f"{name} must be a positive integer"
+    return ""
 
 
 def prompt_of(body: dict[str, Any]) -> str:

@@ -107,6 +107,7 @@ def test_what_is_left_is_told_and_a_limit_says_when(engine: Engine) -> None:
     assert [one.headers["x-ratelimit-remaining-requests"] for one in (first, second)] == ["1", "0"]
     assert int(second.headers["x-ratelimit-remaining-tokens"]) > 9_900
     assert third.status_code == 429
+    assert third.headers["x-ratelimit-remaining-requests"] == "0"
     assert 25 <= int(third.headers["retry-after"]) <= 30
 
 

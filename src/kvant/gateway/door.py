@@ -148,13 +148,17 @@ class Door:
             return
         parsed = intake.check(parsed, limits)
         call = intake.call(visit.id, path, parsed, headers, visit.key.id if visit.key else "")
-        with self.quotas.granted(visit.key, intake.estimate(parsed)) as grant:
-            visit.reply.headers.update(grant.headers)
-            gone = asyncio.ensure_future(receive())
-            try:
-                await self._serve(visit, call, onward, gone, grant, outgoing.wants_usage(parsed))
-            finally:
-                gone.cancel()
+        try:
+            with self.quotas.granted(visit.key, intake.estimate(parsed)) as grant:
+                visit.reply.headers.update(self.quotas.headers(visit.key))
+                gone = asyncio.ensure_future(receive())
+                try:
+                    await self._serve(visit, call, onward, gone, grant, outgoing.wants_usage(parsed))
+                finally:
+                    gone.cancel()
+        except Refused:
+            visit.reply.headers.update(self.quotas.headers(visit.key))
+            raise
 
     async def _serve(
         self,

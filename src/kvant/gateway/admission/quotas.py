@@ -19,7 +19,6 @@ from kvant.http.envelope import Refusal
 class Grant:
     """One admitted call; `spent` is set to its tokens before it ends."""
 
-    headers: dict[str, str]
     spent: float = 0.0
 
 
@@ -46,21 +45,28 @@ class Quotas:
         `tokens` is an estimate that is reserved; at the end what was spent is charged instead.
         """
         now = time.monotonic()
-        quotas = [self._all] if key is None else [self._of(key, now), self._all]
+        quotas = self._quotas(key, now)
         short = [found for found in (one.short(tokens, now) for one in quotas) if found is not None]
         if short:
             raise Refused(_refusal(max(short, key=lambda one: one.seconds)))
         for one in quotas:
             one.take(tokens, now)
-        # The key's own come last, so that they stand where both have one.
-        headers = {name: text for one in reversed(quotas) for name, text in one.headers(now).items()}
-        grant = Grant(headers)
+        grant = Grant()
         try:
             yield grant
         finally:
             now = time.monotonic()
             for one in quotas:
                 one.give(tokens, grant.spent, now)
+
+    def headers(self, key: Key | None) -> dict[str, str]:
+        """What is left, in OpenAI's headers: of the key where it has limits of its own, else of all."""
+        now = time.monotonic()
+        quotas = reversed(self._quotas(key, now))
+        return {name: text for one in quotas for name, text in one.headers(now).items()}
+
+    def _quotas(self, key: Key | None, now: float) -> list[Quota]:
+        return [self._all] if key is None else [self._of(key, now), self._all]
 
     def _of(self, key: Key, now: float) -> Quota:
         limits = Limits(

@@ -70,7 +70,7 @@ class Under:
 
     def bytes(self, body: dict[str, Any], **asked: Any) -> tuple[int, str]:
         """Status and all bytes that the client gets, but for the request's own id."""
-        answer = self.running.post(body, **asked)
+        answer = self.running.post(body, verify=False, **asked)
         return answer.status_code, answer.text.replace(answer.headers["x-request-id"], "ID")
 
 
@@ -150,8 +150,7 @@ def closing() -> Iterator[tuple[str, list[str]]]:
 
 
 def body(characters: int, **more: Any) -> dict[str, Any]:
-    words = "cache " * (characters // 6)
-    return {"messages": [{"role": "user", "content": words}], "max_tokens": 6, **more}
+    return {"messages": [{"role": "user", "content": "x" * characters}], "max_tokens": 6, **more}
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -186,7 +185,7 @@ def test_h5_56_the_client_sees_no_shadow(
         assert under.pairs[0][1] is None
     if candidate_is == "secret":
         assert SECRET not in expected[1]
-        assert under.pairs[0][1] == Answer(SECRET, "stop", 1, used=167)
+        assert under.pairs[0][1] == Answer(SECRET, "stop", 1, used=2)
 
 
 @pytest.mark.parametrize(

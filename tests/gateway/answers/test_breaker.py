@@ -90,22 +90,25 @@ def test_few_probes_at_a_time_and_only_they_count() -> None:
     assert let, "a client that left makes room for another probe"
 
 
-def test_a_probe_that_never_came_back_does_not_bar_the_way() -> None:
+@pytest.mark.parametrize(("began", "seconds"), [(False, breaker.QUEUED), (True, breaker.LEASE)])
+def test_a_probe_that_never_came_back_does_not_bar_the_way(began: bool, seconds: float) -> None:
+    """A call may be refused while it waits for a place on the arm: then nobody says how it ended."""
     state = after([FAILED] * 20)
     for n in range(3):
         state, _ = breaker.admit(state, f"p{n}", 10.0, SET)
-    assert breaker.admit(state, "x", 500.0, SET)[1] is False
-    assert breaker.admit(state, "x", 10.0 + breaker.LEASE, SET)[1] is True
+        state = breaker.began(state, f"p{n}", 10.0) if began else state
+    assert breaker.began(state, "another", 10.0) == state
+    assert breaker.admit(state, "x", 9.9 + seconds, SET)[1] is False
+    assert breaker.admit(state, "x", 10.0 + seconds, SET)[1] is True
 
 
 @given(st.lists(st.tuples(st.sampled_from([*Outcome]), st.floats(0, 30), st.booleans()), max_size=120))
 @settings(max_examples=50, deadline=None)
 def test_whatever_happens_it_is_bounded_and_never_stuck(events: list[tuple[Outcome, float, bool]]) -> None:
-    state, now, running = State(), 0.0, 0
+    state, now = State(), 0.0
     for n, (outcome, passed, ends) in enumerate(events):
         now += passed
         state, let = breaker.admit(state, f"c{n}", now, SET)
-        running += let
         if let and ends:
             state = breaker.ended(state, f"c{n}", outcome, now, SET)
         assert len(state.slices) <= breaker.SLICES

@@ -113,6 +113,25 @@ def test_long_prompts_keep_their_first_and_last_tokens(arms: tuple[Engine, Engin
     assert len(scoring["prompt"]) == 23
 
 
+def test_the_template_is_given_what_the_chat_gave_it(arms: tuple[Engine, Engine]) -> None:
+    """vLLM 0.32: `reasoning_effort` and `documents` are fields of a chat, but not of /tokenize."""
+    seen: list[Any] = []
+
+    class Heard:
+        async def ask(self, arm: str, path: str, body: Any, **_: Any) -> Any:
+            seen.append(body)
+            return {"tokens": [1]}
+
+        def load(self, arm: str) -> float:
+            return 0.0
+
+    asked = call({**call().body, "reasoning_effort": "low", "chat_template_kwargs": {"a": 1}, "top_p": 0.5})
+    asyncio.run(Scorer(Heard(), Comparing()).reading(BASELINE, asked, ANSWER))
+    kwargs = {"a": 1, "reasoning_effort": "low", "enable_thinking": True}
+    assert seen[0] == {"model": MODEL, "messages": asked.body["messages"], "chat_template_kwargs": kwargs}
+    assert seen[1] == {"model": MODEL, "prompt": ANSWER, "add_special_tokens": False}
+
+
 def test_token_ids_are_read_as_they_are(arms: tuple[Engine, Engine]) -> None:
     asked = call({"prompt": [7, 8, 9], "cache_salt": "of-this-key"}, TEXT)
     asking(arms, lambda asker: compare.scored(Scorer(asker, Comparing(priority=7)), asked, "w1 w2"))
@@ -183,7 +202,7 @@ def test_what_is_not_compared_is_counted(arms: tuple[Engine, Engine]) -> None:
         served(call(), tripped="script"),
     ]  # fmt: skip
     desk = Desk()
-    assert desk.of(arms, *(lambda c, one=one: c.ended(one) for one in calls)) == {"kind": 5}
+    assert desk.of(arms, *(lambda c, one=one: c.ended(one) for one in calls)) == {"kind": 3, "ended": 2}
     assert Desk(Comparing(share=0.5)).of(arms, lambda c: c.ended(served(call()))) == {"sample": 1}
     three = [lambda c: c.ended(served(call()))] * 3
     assert Desk(Comparing(share=1.0, per_minute=2)).of(arms, *three) == {"rate": 1}
@@ -243,6 +262,16 @@ def test_answers_agree_up_to_where_they_part(
     assert found is not None
     assert (found.agreement, found.positions) == (pytest.approx(agreement), positions)
     assert agreed("", " ") is None
+
+
+def test_an_example_shows_where_two_greedy_answers_part(arms: tuple[Engine, Engine]) -> None:
+    desk, other = Desk(), Answer("one two THREE")
+    greedy, sampled = call({**call().body, "temperature": 0}, id="greedy"), call(id="sampled")
+    desk.of(arms, lambda c: c.pair(served(greedy), other), lambda c: c.pair(served(sampled), other))
+    (one,) = desk.examples.newest()
+    assert (one.id, one.prompt, one.shared) == ("greedy", "how many are there", "one two ")
+    assert (one.baseline, one.candidate, one.position) == ("three four five", "THREE", 2)
+    assert one.divergence == desk.found[0].divergence is not None
 
 
 def test_examples_are_kept_only_where_prompts_may_be(arms: tuple[Engine, Engine]) -> None:

@@ -10,8 +10,8 @@ from kvant.gateway.answers.settings import Breaker
 
 SLICES = 12
 """Parts of the window, in which answers are counted."""
-LEASE = 600.0
-"""Seconds after which a probe that never came back no longer counts as under way."""
+QUEUED, LEASE = 30.0, 600.0
+"""Seconds after which a probe that never began, or never came back, no longer counts as under way."""
 
 
 class Outcome(Enum):
@@ -44,7 +44,7 @@ class State:
     good: int = 0
     """Probes that went well."""
     probes: tuple[tuple[str, float], ...] = ()
-    """Calls let through on probation, and when."""
+    """Calls let through on probation, and until when they count."""
     why: str = ""
     """What it opened for: failed or tripped."""
 
@@ -59,10 +59,18 @@ def admit(state: State, call: str, now: float, settings: Breaker) -> tuple[State
     phase = state.phase(now)
     if phase != "half-open":
         return state, phase == "closed"
-    held = tuple(one for one in state.probes if now - one[1] < LEASE)
+    held = tuple(one for one in state.probes if now < one[1])
     if len(held) + state.good >= settings.probes:
         return replace(state, probes=held), False
-    return replace(state, probes=(*held, (call, now))), True
+    return replace(state, probes=(*held, (call, now + QUEUED))), True
+
+
+def began(state: State, call: str, now: float) -> State:
+    """The arm has the call now: it may have been refused while it waited for a place."""
+    if not any(one == call for one, _ in state.probes):
+        return state
+    rest = tuple(one for one in state.probes if one[0] != call)
+    return replace(state, probes=(*rest, (call, now + LEASE)))
 
 
 def ended(

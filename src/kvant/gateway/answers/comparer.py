@@ -7,6 +7,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from kvant.errors import EngineError
 from kvant.gateway.answers import asked, compare
@@ -27,9 +28,9 @@ from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison
 
 log = logging.getLogger("kvant.gateway.answers")
 
-SKIPPED = ("sample", "kind", "in_flight", "load", "rate")
-"""Why a call was not compared: not drawn; no single text over a text prompt; too many at a time; an arm is
-loaded; too many this minute."""
+SKIPPED = ("sample", "kind", "ended", "in_flight", "load", "rate")
+"""Why a call was not compared: not drawn; no single text over a text prompt; it did not end well; too many
+at a time; an arm is loaded; too many this minute."""
 TRIES = 3
 """Failures in a row after which an arm counts as one that cannot score."""
 AGAIN = 600.0
@@ -94,8 +95,10 @@ class Comparer:
     def _reason(self, served: Served) -> str:
         s, body = self._settings, served.call.body
         single = served.call.generates and asked.choices(body) == 1 and not body.get("use_beam_search")
-        if not (single and served.text and outcome(served) is Outcome.GOOD) or asked.carries_media(body):
+        if not (single and served.text) or asked.carries_media(body):
             return "kind"
+        if outcome(served) is not Outcome.GOOD:
+            return "ended"
         if len(self._background) >= s.in_flight:
             return "in_flight"
         if max(map(self._asker.load, (BASELINE, CANDIDATE))) > s.watermark:
@@ -111,8 +114,7 @@ class Comparer:
         if apart is None:
             return
         at = self._now()
-        if apart.parted is not None and self._examples.wanted:
-            self._examples.add(apart.example(served.call, at))
+        self._show(served, other, apart, at)
         abnormal = {served.arm: await self._abnormal(served.call, answer_of(served))}
         if other is not None:
             abnormal[CANDIDATE] = await self._abnormal(served.call, other)
@@ -122,6 +124,16 @@ class Comparer:
                 abnormal.get(BASELINE, False), abnormal.get(CANDIDATE, False), served.call.id,
             )
         )  # fmt: skip
+
+    def _show(self, served: Served, other: Answer | None, apart: Apart, at: float) -> None:
+        """Keeps an example: of two greedy answers the texts themselves, else what each arm expected."""
+        if not self._examples.wanted:
+            return
+        shown: Apart | None = apart
+        if other is not None and served.call.body.get("temperature") == 0:
+            shown = compare.agreed(served.text, other.text)
+        if shown is not None and shown.parted is not None:
+            self._examples.add(replace(shown, divergence=apart.divergence).example(served.call, at))
 
     async def _abnormal(self, call: Call, answer: Answer) -> bool:
         return bool(await asyncio.to_thread(self._judge, call, answer))

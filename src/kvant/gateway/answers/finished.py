@@ -48,11 +48,16 @@ class Usual:
         return tokens > TIMES * sorted(self._tokens)[int(len(self._tokens) * 0.95)]
 
 
-def found(call: Call, answer: Answer, usual: Usual) -> tuple[str, ...]:
-    """Names of its signs, of `signs.SIGNS`; none for a sound answer. Linear in the text, which is bounded."""
+def found(call: Call, answer: Answer, usual: Usual, watched: bool = False) -> tuple[str, ...]:
+    """Names of its signs, of `signs.SIGNS`; none for a sound answer. Linear in the text, which is bounded.
+
+    Of an answer that a sentinel `watched` only what shows at its end is looked for.
+    """
     text = answer.text[:LONGEST]
     names = []
     for reader in readers(call.body):
+        if watched and not isinstance(reader, Shape):
+            continue
         tripped = reader.read(text) is Sign.TRIP
         if isinstance(reader, Shape):
             ended = answer.finish == "stop" and len(answer.text) < LONGEST

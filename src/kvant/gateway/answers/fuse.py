@@ -37,7 +37,8 @@ class Fuse:
         return arm if admitted else BASELINE
 
     def began(self, call: Call, arm: str) -> None:
-        pass
+        if arm != BASELINE:
+            self._states[arm] = breaker.began(self._state(arm), call.id, self._now())
 
     def ended(self, served: Served) -> None:
         arm = served.arm

@@ -47,16 +47,15 @@ class Answers:
         self._gateway, self._settings, self._phase, self._observe = gateway, settings, phase, observe
         self._model = model
         self.fuse = Fuse(router, settings.breaker, now)
-        self.witness = Witness(observe, self.fuse.learn)
+        self.witness = Witness(observe, self.fuse.learn, settings.breaker.watch)
         self.examples = Examples(settings.comparing.examples, prompts_may_be_kept)
         self.patrol = Patrol(settings.patrol, event)
-        active = lambda: phase() in ("shadow", "canary", "full")  # noqa: E731
         self.shadow = Shadow(
             settings.shadow, asker, now, self._paired, wanted=lambda: phase() in ("shadow", "canary")
         )
         self.comparer = Comparer(
             settings.comparing, asker, now, self._compared, self.witness.signs, self.examples,
-            self.shadow.holds, active,
+            self.shadow.holds, self._both,
         )  # fmt: skip
         self._golden = golden.read(settings.patrol.golden) if settings.patrol.golden else []
         self._asker = asker
@@ -77,8 +76,15 @@ class Answers:
             for one in (self.shadow, self.comparer, self.witness):
                 await one.close()
 
+    def _both(self) -> bool:
+        return self._phase() in ("shadow", "canary", "full") and self._baseline_up
+
     def _alone(self) -> bool:
-        return self._phase() == "full" and not self._gateway.arms[BASELINE].up(time.monotonic())
+        return self._phase() == "full" and not self._baseline_up
+
+    @property
+    def _baseline_up(self) -> bool:
+        return self._gateway.arms[BASELINE].up(time.monotonic())
 
     def _paired(self, served: Served, answer: Answer | None) -> None:
         self.witness.shadowed(served, answer)

@@ -1,7 +1,7 @@
 """A text that goes round: found while it is written, in constant time a character.
 
-As LZ77 finds a match: where the last `GRAM` characters stood before within `LONGEST`, the distance is the
-period, and it is followed as long as each character is the one a period before.
+As LZ77 finds a match: where the last `GRAM` characters stood before, no more than `LONGEST` ago, the distance
+is the period, and it is followed as long as each character is the one a period before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from kvant.quality.generation import detectors
 
 LONGEST = 1024
 """Characters of the longest period."""
-GRAM = 16
+GRAM, EVERY = 16, 8
+"""Characters that are looked for, and how far apart those lie that are remembered."""
 HELD, HELD_AT_MOST = 48, 160
 """Characters that came again at which the text is held back: a period, within these bounds."""
 ROUNDS = 4
@@ -64,9 +65,10 @@ class Loops:
             distance = place - self._seen.get(gram, -LONGEST - 1)
             if distance <= LONGEST:
                 self._period, self._again = distance, GRAM
-        self._seen[gram] = place
-        if len(self._seen) > 4 * LONGEST:
-            self._seen = {one: last for one, last in self._seen.items() if place - last < LONGEST}
+        if place % EVERY == 0:
+            self._seen[gram] = place
+            if len(self._seen) > 2 * LONGEST // EVERY:
+                self._seen = {one: last for one, last in self._seen.items() if place - last < LONGEST}
 
     def _limit(self, known: str, at: int) -> int:
         """Characters that must come again, of this loop; found once for each."""
@@ -82,7 +84,6 @@ class Loops:
 
 
 def _kind(body: str) -> int:
-    letters = sum(map(str.isalpha, _CONSTANTS.sub("", body)))
-    if letters and len(body) > 1:
+    if any(map(str.isalpha, _CONSTANTS.sub("", body))) and len(set(body)) > 1:
         return WORDS
     return DATA if any(map(str.isalnum, body)) else MARKS

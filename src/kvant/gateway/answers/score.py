@@ -18,8 +18,8 @@ from kvant.gateway.call import Call
 from kvant.gateway.roles import Asker
 from kvant.quality.gate.client import Unable
 
-TEMPLATE = ("messages", "tools", "chat_template", "chat_template_kwargs", "add_generation_prompt",
-            "continue_final_message", "add_special_tokens")  # fmt: skip
+TEMPLATE = ("messages", "tools", "chat_template", "add_generation_prompt", "continue_final_message",
+            "add_special_tokens")  # fmt: skip
 """Fields of a chat that its template sees, and /tokenize takes."""
 SINKS = 4
 """First tokens of a prompt, kept where its middle is left out: every later one attends to them."""
@@ -77,7 +77,8 @@ class Scorer:
     async def _prompt(self, arm: str, call: Call) -> list[int]:
         body = call.body
         if "messages" in body:
-            return await self._tokens(arm, call, {name: body[name] for name in TEMPLATE if name in body})
+            seen = {name: body[name] for name in TEMPLATE if name in body}
+            return await self._tokens(arm, call, seen | {"chat_template_kwargs": _template(body)})
         prompt = body.get("prompt")
         if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
             (prompt,) = prompt
@@ -103,6 +104,15 @@ class Scorer:
         if call.body.get("cache_salt"):
             common["cache_salt"] = call.body["cache_salt"]
         return common
+
+
+def _template(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chat's template is given: /tokenize has no fields for all that vLLM's chat passes on to it."""
+    given = dict(body.get("chat_template_kwargs") or {})
+    given |= {name: body[name] for name in ("documents", "reasoning_effort") if body.get(name) is not None}
+    if "reasoning_effort" in given:
+        given.setdefault("enable_thinking", given["reasoning_effort"] != "none")
+    return given
 
 
 def _model(call: Call) -> dict[str, Any]:

@@ -70,13 +70,16 @@ class Shadow:
             return
         if not self._wanted():
             return
-        if reason := self._reason(call):
+        cost = 0.0
+        if not (reason := self._reason(call)):
+            size = asked.size(call.body, self._settings.max_bytes)
+            cost = size / CHARACTERS + self._answer(call)
+            if size > self._settings.max_bytes:
+                reason = "size"
+            elif not self._budget.take(cost, self._now()):
+                reason = "tokens"
+        if reason:
             self.skipped[reason] += 1
-            return
-        size = asked.size(call.body, self._settings.max_bytes)
-        cost = size / CHARACTERS + self._answer(call)
-        if size > self._settings.max_bytes or not self._budget.take(cost, self._now()):
-            self.skipped["size" if size > self._settings.max_bytes else "tokens"] += 1
             return
         copy = Copy(self._background.start(self._mirror(call, cost)))
         self._running[call.id] = copy
@@ -100,7 +103,7 @@ class Shadow:
         await self._background.close()
 
     def _reason(self, call: Call) -> str:
-        """Why not to copy; empty to do so. What costs most to find out comes last."""
+        """Why not to copy, as far as that is cheap to find out; empty if nothing speaks against it."""
         s = self._settings
         if self._draw() >= s.share:
             return "sample"
@@ -116,7 +119,8 @@ class Shadow:
 
     def _answer(self, call: Call) -> int:
         """Most tokens of a copy's answer."""
-        return min(asked.limit(call.body) or self._settings.max_tokens, self._settings.max_tokens)
+        limit = asked.limit(call.body)
+        return self._settings.max_tokens if limit is None else max(0, min(limit, self._settings.max_tokens))
 
     async def _mirror(self, call: Call, cost: float) -> None:
         s = self._settings

@@ -54,6 +54,9 @@ class Stray:
             self._home = scripts(self._prompt())
         if not self._home:
             return Sign.CLEAR
+        if text.isascii() and "LATIN" in self._home:
+            self._pass_home(sum(map(str.isalpha, text)))
+            text = ""
         for character in text:
             if character.isalpha() and (name := _of(character)):
                 self._count(name, name in self._home)
@@ -72,15 +75,22 @@ class Stray:
         return len(self._mixed) >= SEVERAL and sum(n >= MIXED for n in self._mixed.values()) >= SEVERAL
 
     def _count(self, name: str, at_home: bool) -> None:
-        self._letters += 1
         if at_home:
-            self._native += self._letters <= OPENING
-            self._away = max(0, self._away - 4)
-        else:
-            self._away += 1
-            self._mixed[name] = min(4 * MIXED, self._mixed.get(name, 0) + 1)
-        if self._letters % 16 == 0:
-            self._mixed = {one: n - 1 for one, n in self._mixed.items() if n > 1}
+            self._pass_home(1)
+            return
+        self._away += 1
+        self._mixed[name] = min(4 * MIXED, self._mixed.get(name, 0) + 1)
+        self._pass(1)
+
+    def _pass_home(self, letters: int) -> None:
+        self._native += max(0, min(letters, OPENING - self._letters))
+        self._away = max(0, self._away - 4 * letters)
+        self._pass(letters)
+
+    def _pass(self, letters: int) -> None:
+        before, self._letters = self._letters, self._letters + letters
+        if (forgotten := self._letters // 16 - before // 16) and self._mixed:
+            self._mixed = {one: n - forgotten for one, n in self._mixed.items() if n > forgotten}
 
     def _asked_for(self) -> bool:
         if self._spoken_of is None:

@@ -16,14 +16,15 @@ from kvant.rollout.evidence import BASELINE, CANDIDATE, Serving
 
 class Witness:
     """`kvant.gateway.roles.Watcher`. `serving` gets the evidence; `learn` whether an answer of the baseline
-    was abnormal."""
+    was abnormal; `guarded` is whether sentinels watch the candidate."""
 
     def __init__(
         self,
         serving: Callable[[Serving], None],
         learn: Callable[[bool], None] = lambda abnormal: None,
+        guarded: bool = False,
     ) -> None:
-        self._serving, self._learn = serving, learn
+        self._serving, self._learn, self._guarded = serving, learn, guarded
         self._usual = Usual()
         self._background = Background()
 
@@ -39,9 +40,9 @@ class Witness:
         if outcome(served) is Outcome.GOOD:
             self._background.start(self._weigh_copy(served, answer))
 
-    def signs(self, call: Call, answer: Answer) -> tuple[str, ...]:
+    def signs(self, call: Call, answer: Answer, watched: bool = False) -> tuple[str, ...]:
         """Its signs, against the lengths usual so far. Some milliseconds for a long text."""
-        return finished.found(call, answer, self._usual)
+        return finished.found(call, answer, self._usual, watched)
 
     async def close(self) -> None:
         await self._background.close()
@@ -50,7 +51,8 @@ class Witness:
         good = outcome(served) is Outcome.GOOD
         names: tuple[str, ...] = (served.tripped,) if served.tripped else ()
         if good:
-            names = await asyncio.to_thread(self.signs, served.call, answer_of(served))
+            watched = self._guarded and served.arm != BASELINE
+            names = await asyncio.to_thread(self.signs, served.call, answer_of(served), watched)
             if served.arm == BASELINE:
                 self._usual.add(served.tokens)
                 self._learn(bool(names))

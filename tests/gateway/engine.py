@@ -353,6 +353,7 @@ def listening(port: int) -> socket.socket:
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind(("127.0.0.1", port))
+    found.listen(4096)  # who knows the address may connect, even before anybody accepts
     return found
 
 

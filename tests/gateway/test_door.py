@@ -286,3 +286,18 @@ def test_the_asker_asks_without_being_traffic(engine: Engine) -> None:
         assert 0 <= asker.load("baseline") < 0.5
         assert 'requests_total{arm="baseline"' not in httpx.get(gateway.url + "/metrics").text
     assert seen.served == []
+
+
+def test_a_failure_of_ours_says_nothing_of_the_request(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        raise RuntimeError(f"the request is {scope}")
+
+    with Running(settings([engine]), lambda g: g.mount("/admin", failing)) as gateway:
+        answer = httpx.get(gateway.url + "/admin/x", headers={"x-prompt": "canary"})
+        assert gateway.post({"messages": HELLO}).is_success
+    assert answer.status_code == 500
+    assert answer.json()["error"]["message"].endswith(answer.headers["x-request-id"])
+    assert "RuntimeError" in caplog.text
+    assert "canary" not in answer.text + caplog.text

@@ -46,11 +46,11 @@ def gateway(
     if held:
         found["held"] = run.hold(plan, say)
     to_stderr = json_file == result.STDOUT
-    typer.echo(f"{'added, ms (median of rounds)':<30}{'p50':>8}{'p90':>8}{'p99':>8}", err=to_stderr)
+    typer.echo(f"{'added, ms (median of rounds)':<30}{'p50':>10}{'p90':>10}{'p99':>10}", err=to_stderr)
     for side, added in found["added"].items():
         for what in ("token", "first"):
             cells = (added.get(f"{what}_{q}_ms") for q in ("p50", "p90", "p99"))
-            row = "".join(f"{cell['median']:>8.2f}" if cell else f"{'':>8}" for cell in cells)
+            row = "".join(f"{cell['median']:>10.2f}" if cell else f"{'':>10}" for cell in cells)
             typer.echo(
                 f"{side + ', ' + what + ' token':<30}{row}".replace("token token", "every token"),
                 err=to_stderr,

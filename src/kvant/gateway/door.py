@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from kvant.http.request import plain, sound_id
 from kvant.http.state import State
 
 access = logging.getLogger("kvant.access")
+log = logging.getLogger("kvant.gateway")
 
 GENERATES = ("/v1/chat/completions", "/v1/completions")
 PASSED = {"/v1/models": "GET", "/v1/embeddings": "POST", "/tokenize": "POST", "/detokenize": "POST"}
@@ -104,6 +106,11 @@ class Door:
             await reply.refuse(refused.refusal)
         except Gone:
             pass
+        except Exception as error:
+            # Neither the message nor the locals: they may hold the prompt.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.error("request %s failed with %s\n%s", call_id, type(error).__name__, frames)
+            await reply.refuse(envelope.internal(call_id))
         finally:
             level = logging.DEBUG if visit.path in PROBES or visit.path == "/metrics" else logging.INFO
             if access.isEnabledFor(level):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
+import resource
 from collections.abc import AsyncIterator, Iterator
 
 from starlette.types import Receive, Scope, Send
@@ -25,8 +27,17 @@ def run(gateway: Gateway) -> int:
     import uvloop
 
     log_to_stderr(gateway.settings.monitoring.log_level)
+    _allow_connections()
+    gc.collect()
+    gc.freeze()  # what is loaded stays: no collection has to look at it while tokens wait
     uvloop.run(serve(gateway))
     return 0
+
+
+def _allow_connections() -> None:
+    """Every stream takes two: as many as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def serve(gateway: Gateway) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import openai
 import pytest
 
+from kvant.gateway.settings import Arm, Routing
 from tests.gateway.engine import MODEL, Engine
 from tests.gateway.proxy.test_calls import Seen
 from tests.gateway.running import HELLO, Running, settings
@@ -49,3 +53,26 @@ def test_no_engine_at_all_is_a_502_that_says_so() -> None:
         assert answer.status_code == 502
         assert "no engine could be reached" in answer.json()["error"]["message"]
         assert gateway.post({"messages": HELLO}).status_code == 502
+
+
+def test_kill_9_of_an_engine_breaks_its_streams_and_no_other_call() -> None:
+    command = [sys.executable, "-m", "tests.gateway.engine", "--per-token", "0.05", "--first", "0.01"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, Engine() as good:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        made = settings([good])
+        arms = made.arms.model_copy(update={"baseline": Arm(urls=(url, good.url))})
+        routing = Routing(prefix_characters=0)
+        with Running(made.model_copy(update={"arms": arms, "routing": routing})) as gateway:
+            arm = gateway.gateway.arms["baseline"]
+            arm.replicas[1].inflight += 10  # so that the first one is asked
+            stream = gateway.client().chat.completions.create(
+                model=MODEL, messages=HELLO, stream=True, max_tokens=500
+            )
+            for _ in range(3):
+                next(stream)
+            process.kill()
+            process.wait()
+            with pytest.raises(openai.APIError, match="broke off"):
+                list(stream)
+            assert {gateway.post({"messages": HELLO}).status_code for _ in range(4)} == {200}

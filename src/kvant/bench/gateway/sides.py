@@ -39,5 +39,10 @@ def litellm(port: int, engine: str, folder: Path, binary: Path) -> Side:
     parameters = {"model": f"openai/{MODEL}", "api_base": f"{engine}/v1", "api_key": "none"}
     file.write_text(json.dumps({"model_list": [{"model_name": MODEL, "litellm_params": parameters}]}))
     command = (str(binary), "--config", str(file), "--host", "127.0.0.1", "--port", str(port))
-    env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "PYTHONPATH": ""}
+    env = {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",  # no keys, as the gateway here
+        "PYTHONPATH": "",
+    }
     return Side(LITELLM, (*command, "--num_workers", "1"), env)

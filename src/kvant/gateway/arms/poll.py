@@ -1,4 +1,4 @@
-"""Looks at the arms: who is ready, how long their queues are, how full their KV memory."""
+"""Looks at the arms' own /metrics: who is up, how long their queues are, how full their KV memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from kvant.gateway.settings import Scheduling
 log = logging.getLogger("kvant.gateway")
 
 MAX_BYTES = 4 << 20
-LOOK_SECONDS = 3.0
-"""A busy engine may take that long to show its metrics; one that is gone refuses at once."""
-LOADING = 503
-"""Of /ready, where an engine loads or drains. One that does not know that path is ready when it answers."""
+LOOK_SECONDS = 5.0
+"""Longest look at one replica, where looks are not further apart."""
 _GAUGE = re.compile(
     rb"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)(?:\{[^}]*\})? (\S+)", re.M
 )
@@ -45,18 +43,20 @@ async def keep_looking(
 
 async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> None:
     """Updates what is known of one replica, and how many requests it is sent."""
-    seconds = max(LOOK_SECONDS, scheduling.poll_seconds)
     try:
-        status, _ = await asyncio.wait_for(_get(replica, upstream, "/ready"), seconds)
-        if status == LOADING:
-            raise Unreachable("not ready")
-        status, content = await asyncio.wait_for(_get(replica, upstream, "/metrics"), seconds)
-    except (Unreachable, Broken, asyncio.TimeoutError):
+        ready, text = await asyncio.wait_for(
+            _asked(replica, upstream), max(LOOK_SECONDS, scheduling.poll_seconds)
+        )
+    except Unreachable:
+        replica.failed(time.monotonic())
+        return
+    except (Broken, asyncio.TimeoutError):
+        return  # a busy engine is slow to answer, and no worse for it
+    if not ready:
         replica.failed(time.monotonic())
         return
     replica.answered()
-    # An engine that shows none (or not to us) is up all the same.
-    found = gauges(content if status == 200 else b"")
+    found = gauges(text)
     replica.running = int(found.get("num_requests_running", 0))
     replica.waiting = int(found.get("num_requests_waiting", 0))
     replica.kv = found.get("kv_cache_usage_perc", 0.0)
@@ -64,14 +64,24 @@ async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> 
     replica.slots = elastic.slots(replica.slots, measured, scheduling)
 
 
-async def _get(replica: Replica, upstream: Upstream, path: str) -> tuple[int, bytes]:
-    async with upstream.request("GET", replica, path, None, {}, counted=False) as answer:
+async def _asked(replica: Replica, upstream: Upstream) -> tuple[bool, bytes]:
+    """Whether it takes requests, and its metrics. Of `/ready` a 503 alone counts: stock vLLM has none."""
+    async with upstream.request("GET", replica, "/ready", None, {}, counted=False) as answer:
+        await answer.content.read(MAX_BYTES)
+        if answer.status == 503:
+            return False, b""
+    return True, await _metrics(replica, upstream)
+
+
+async def _metrics(replica: Replica, upstream: Upstream) -> bytes:
+    async with upstream.request("GET", replica, "/metrics", None, {}, counted=False) as answer:
         content = await answer.content.read(MAX_BYTES)
         while more := await answer.content.read(MAX_BYTES):
             if len(content) + len(more) > MAX_BYTES:
-                raise Broken(f"{path} without end")
+                raise Broken("metrics without end")
             content += more
-        return answer.status, content
+        # An engine that shows none (or not to us) is up all the same.
+        return content if answer.status == 200 else b""
 
 
 def gauges(text: bytes) -> Mapping[str, float]:

@@ -57,8 +57,8 @@ def test_an_engine_scores_its_own_answer(server: Server) -> None:
     apart = asking(server, lambda asker: compare.scored(Scorer(asker, settings), call, text))
     assert apart is not None
     assert apart.positions == len(reading.ids) - reading.first > 10
-    assert apart.divergence == pytest.approx(0, abs=1e-3)
-    assert apart.agreement > 0.9
+    assert apart.divergence == pytest.approx(0, abs=5e-3), "bfloat16, in two batches"
+    assert apart.agreement > 0.85
 
 
 def test_an_engine_goes_on_where_a_text_ends(server: Server) -> None:

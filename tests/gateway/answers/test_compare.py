@@ -302,53 +302,67 @@ def seen(divergence: float | None, agreement: float = 0.9) -> Comparison:
     return Comparison(0.0, divergence, agreement, 10)
 
 
+class Watch:
+    """A patrol, and the events that it told."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.events: list[tuple[str, bool]] = []
+        self.patrol = patrol.Patrol(
+            Patrol(**settings), lambda name, raised, _: self.events.append((name, raised))
+        )
+
+    def learn(self, *values: float, released: bool = True) -> None:
+        for value in values:
+            self.patrol.learn(seen(value), released)
+
+
 def test_drift_is_raised_and_cleared_with_hysteresis() -> None:
-    events: list[tuple[str, bool]] = []
-    watch = patrol.Patrol(
-        Patrol(window=10, raised=2.0, cleared=1.5), lambda name, raised, ratio: events.append((name, raised))
-    )
-    watch.promoted({"divergence": 0.01})
-    for value in [0.01] * 9:
-        watch.learn(seen(value))
-    assert watch.ratios == {}, "not before the window is full"
-    for value in [0.01] * 20 + [0.018] * 20:
-        watch.learn(seen(value))
-    assert (watch.raised, events) == (False, [])
-    for value in [0.04] * 10:
-        watch.learn(seen(value))
-    assert watch.raised
-    assert watch.ratios == {"divergence": pytest.approx(4.0)}
-    for value in [0.018] * 10:
-        watch.learn(seen(value))
-    assert watch.raised, "between the two levels it stays"
-    for value in [0.01] * 10:
-        watch.learn(seen(value))
-    assert events == [("divergence", True), ("divergence", False)]
+    watch = Watch(window=10, raised=2.0, cleared=1.5)
+    watch.learn(*[0.05] * 10, *[0.01] * 10, released=False)
+    watch.learn(*[0.01] * 9)
+    assert watch.patrol.ratios == {}, "not before the window is full"
+    watch.learn(*[0.01] * 20, *[0.018] * 20)
+    assert (watch.patrol.raised, watch.events) == (False, [])
+    watch.learn(*[0.04] * 10)
+    assert watch.patrol.raised
+    assert watch.patrol.ratios == {"divergence": pytest.approx(4.0)}
+    watch.learn(*[0.018] * 10)
+    assert watch.patrol.raised, "between the two levels it stays"
+    watch.learn(*[0.01] * 10)
+    assert watch.events == [("divergence", True), ("divergence", False)]
 
 
 def test_the_level_is_learnt_where_none_was_measured() -> None:
-    events: list[str] = []
-    watch = patrol.Patrol(Patrol(window=5), lambda name, raised, ratio: events.append(name))
-    watch.promoted({})
-    for value in [0.003] * 5 + [0.02] * 5:
-        watch.learn(seen(value))
-    assert events == ["divergence"]
+    watch = Watch(window=5)
+    watch.learn(*[0.5] * 4, released=False)
+    watch.learn(*[0.003] * 5, *[0.02] * 5)
+    assert watch.events == [("divergence", True)]
+
+
+def test_another_release_begins_anew() -> None:
+    watch = Watch(window=5)
+    watch.learn(*[0.003] * 5, *[0.02] * 5)
+    watch.learn(*[0.02] * 5, released=False)
+    assert not watch.patrol.raised
+    watch.learn(*[0.02] * 10)
+    assert watch.patrol.ratios == {"divergence": pytest.approx(1.0)}
+
+
+def test_scales_are_not_mixed() -> None:
+    watch = Watch(window=5)
     for agreement in [0.98] * 5 + [0.5] * 5:
-        watch.learn(seen(None, agreement))
-    assert events == ["divergence", "disagreement"]
+        watch.patrol.learn(seen(None, agreement), True)
+    for agreement in [0.5] * 10:
+        watch.patrol.learn(seen(None, agreement), True, golden=True)
+    assert watch.events == [("disagreement", True)]
+    assert set(watch.patrol.ratios) == {"disagreement", "golden"}
 
 
 def test_noise_below_what_counts_is_no_drift() -> None:
-    watch = patrol.Patrol(Patrol(window=5), lambda *event: pytest.fail("raised"))
-    watch.promoted({"divergence": 1e-9})
-    for value in [1e-5] * 20:
-        watch.learn(seen(value))
-    assert not watch.raised
-
-
-def test_levels_that_contradict_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"patrol\.cleared 3 is above patrol\.raised 2"):
-        patrol.Patrol(Patrol(raised=2, cleared=3), lambda *event: None)
+    watch = Watch(window=5)
+    watch.learn(*[1e-9] * 5, released=False)
+    watch.learn(*[1e-5] * 20)
+    assert watch.events == []
 
 
 def test_golden_prompts_are_recorded_and_asked_again(arms: tuple[Engine, Engine], tmp_path: Path) -> None:

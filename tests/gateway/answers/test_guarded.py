@@ -155,3 +155,14 @@ def test_json_is_asked_anew_only_while_nothing_of_it_was_sent(arms: Arms) -> Non
     assert text == '{"a": [1, 2, 3], "b": '
     assert reasons == ["error"]
     assert arms.baseline.requests == []
+
+
+def test_an_answer_too_long_to_be_remembered_ends_with_a_reason(arms: Arms, monkeypatch: Any) -> None:
+    from kvant.gateway.proxy import tally
+
+    monkeypatch.setattr(tally, "MAX_TEXT", 50)
+    arms.candidate.writes = SOUND + "\ufffd" * 9
+    text, reasons = arms.stream("Why?")
+    assert reasons == ["error"]
+    assert SOUND.startswith(text)
+    assert arms.baseline.requests == []

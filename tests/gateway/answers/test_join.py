@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvant.gateway.answers.join import Answers, AnswersSettings
+from kvant.gateway.answers.join import Answers
 from kvant.gateway.app import Gateway
 from kvant.gateway.cast import Always
 from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
@@ -16,14 +16,12 @@ from tests.gateway.answers.texts import PROSE
 from tests.gateway.engine import Engine
 from tests.gateway.running import HELLO, Running, settings
 
-SET = AnswersSettings.model_validate(
-    {
-        "breaker": {"minimum": 5, "retry": 300.0},
-        "shadow": {"share": 1.0},
-        "comparing": {"share": 1.0, "in_flight": 50, "per_minute": 10_000},
-        "patrol": {"window": 5},
-    }
-)
+SET: dict[str, Any] = {
+    "breaker": {"minimum": 5, "retry": 300.0},
+    "shadow": {"share": 1.0},
+    "comparing": {"share": 1.0, "in_flight": 50, "per_minute": 10_000},
+    "patrol": {"window": 5},
+}
 SOUND = PROSE + "so that the next word can be chosen."
 
 
@@ -35,11 +33,11 @@ class Release:
         self.phase, self.router = "shadow", Always(BASELINE)
         self.seen: list[Serving | Comparison] = []
         self.events: list[tuple[str, bool]] = []
-        self.running = Running(settings([baseline], [candidate]), self._plug)
+        self.running = Running(settings([baseline], [candidate], **SET), self._plug)
 
     def _plug(self, gateway: Gateway) -> None:
         self.answers = Answers(
-            gateway, SET, self, lambda: self.phase, self.seen.append,
+            gateway, gateway.settings, self, lambda: self.phase, self.seen.append,
             lambda name, raised, ratio: self.events.append((name, raised)), prompts_may_be_kept=True,
         )  # fmt: skip
 
@@ -123,8 +121,11 @@ def test_a_baseline_that_loops_by_itself_excuses_its_candidate(release: Release)
 
 
 def test_after_the_release_drift_is_raised_and_cleared(release: Release) -> None:
-    release.phase, release.router = "full", Always(CANDIDATE)
-    release.answers.patrol.promoted({"divergence": 0.002})
+    release.phase, release.router = "canary", Always(CANDIDATE)
+    release.candidate.logprob = -0.55
+    release.ask(5)
+    release.until(Comparison, 5)
+    release.phase = "full"
     for logprob, expected in ((-0.5, []), (-0.9, [("divergence", True)]), (-0.5, [("divergence", False)])):
         release.candidate.logprob, before = logprob, len(release.events)
         count = len([one for one in release.seen if isinstance(one, Comparison)]) + 5

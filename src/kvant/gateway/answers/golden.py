@@ -36,8 +36,10 @@ def read(file: Path) -> list[Prompt]:
 
 
 async def ask(asker: Asker, arm: str, model: str, prompt: Prompt, seconds: float) -> str:
-    """The arm's greedy answer."""
-    body: dict[str, Any] = {"model": model, "temperature": 0, "max_tokens": prompt.tokens or TOKENS}
+    """The arm's greedy answer; of its only model where none is named."""
+    body: dict[str, Any] = {"temperature": 0, "max_tokens": prompt.tokens or TOKENS}
+    if model:
+        body["model"] = model
     if prompt.messages:
         path, body["messages"] = "/v1/chat/completions", list(prompt.messages)
     else:

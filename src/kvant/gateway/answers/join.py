@@ -42,7 +42,7 @@ class Answers:
         prompts_may_be_kept: bool = False,
         model: str = "",
     ) -> None:
-        """`model` is the name that golden prompts are asked of."""
+        """`model` is asked golden prompts; where it is not named, the only one of the arm."""
         now, asker = time.monotonic, Later(gateway)
         self._gateway, self._settings, self._phase, self._observe = gateway, settings, phase, observe
         self._model = model
@@ -68,7 +68,7 @@ class Answers:
         """Golden prompts where no baseline runs; ends all work beside the calls when it is cancelled."""
         ask = partial(
             patrol.rounds, self._asker, self._model, self._golden, self._settings.patrol.every,
-            self._compared, time.monotonic, self._alone,
+            self._golden_compared, time.monotonic, self._alone,
         )  # fmt: skip
         try:
             await (ask() if self._golden else asyncio.Event().wait())
@@ -92,8 +92,10 @@ class Answers:
 
     def _compared(self, found: Comparison) -> None:
         self._observe(found)
-        if self._phase() == "full":
-            self.patrol.learn(found)
+        self.patrol.learn(found, self._phase() == "full")
+
+    def _golden_compared(self, found: Comparison) -> None:
+        self.patrol.learn(found, self._phase() == "full", golden=True)
 
 
 class Later:

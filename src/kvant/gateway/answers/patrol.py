@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kvant.errors import EngineError
 from kvant.gateway.answers import golden
@@ -16,16 +18,21 @@ from kvant.rollout.evidence import CANDIDATE, Comparison
 
 log = logging.getLogger("kvant.gateway.answers")
 
-DIVERGENCE, DISAGREEMENT = "divergence", "disagreement"
-LEAST = {DIVERGENCE: 1e-4, DISAGREEMENT: 0.01}
-"""Levels below which all is noise: nats, and a share of tokens."""
+DIVERGENCE, DISAGREEMENT, GOLDEN = "divergence", "disagreement", "golden"
+"""What is watched: KL; disagreement where no KL can be had; that with recorded answers to golden prompts."""
+LEAST = {DIVERGENCE: 1e-4, DISAGREEMENT: 0.01, GOLDEN: 0.01}
+"""Levels below which all is noise: nats, and shares of tokens."""
 
 Event = Callable[[str, bool, float], None]
 """What has drifted, whether it is raised (or cleared), and the multiple of the usual level."""
 
 
 class Patrol:
-    """Learns of comparisons. Divergences and disagreements are different scales, and watched apart."""
+    """Learns of comparisons. What has another scale is watched apart.
+
+    The level at promotion is that of the last full window before it; where there was none, as after a
+    restart, that of the first one since.
+    """
 
     def __init__(self, settings: sections.Patrol, event: Event) -> None:
         self._event = event
@@ -34,21 +41,31 @@ class Patrol:
             for name, least in LEAST.items()
         }
         self._fresh = dict(self._drifts)
+        self._before = {name: deque[float](maxlen=settings.window) for name in LEAST}
+        self._released = False
 
-    def promoted(self, levels: dict[str, float]) -> None:
-        """The candidate is released; `levels` as far as they were measured, by `DIVERGENCE`, `DISAGREEMENT`.
-
-        A level that is not given is that of the first full window from now on.
-        """
-        for name, fresh in self._fresh.items():
-            level = levels.get(name)
-            self._drifts[name] = Drift(fresh.window, fresh.raised_at, fresh.cleared_at, fresh.least, level)
-
-    def learn(self, comparison: Comparison) -> None:
+    def learn(self, comparison: Comparison, released: bool, golden: bool = False) -> None:
+        """`released`: the candidate is fully promoted; `golden`: it was asked a golden prompt."""
+        if released != self._released:
+            self._released = released
+            self._begin()
         if comparison.divergence is not None:
-            self._see(DIVERGENCE, comparison.divergence)
+            name, value = DIVERGENCE, comparison.divergence
         elif comparison.agreement is not None:
-            self._see(DISAGREEMENT, 1 - comparison.agreement)
+            name, value = GOLDEN if golden else DISAGREEMENT, 1 - comparison.agreement
+        else:
+            return
+        if released:
+            self._see(name, value)
+        else:
+            self._before[name].append(value)
+
+    def _begin(self) -> None:
+        for name, fresh in self._fresh.items():
+            before = self._before[name]
+            level = sum(before) / len(before) if len(before) == fresh.window else None
+            self._drifts[name] = replace(fresh, level=level)
+            before.clear()
 
     @property
     def ratios(self) -> dict[str, float]:

@@ -106,7 +106,9 @@ class Relay:
             return continuation(self._call, "", 0)
         if stream.sent > sentinel.clean() or self._tally.calls_tools or self._tally.reasoned:
             return None
-        return continuation(self._call, self._tally.text[: stream.sent], stream.sent_tokens)
+        text = self._tally.text[: stream.sent]
+        # Of a very long answer not all is remembered.
+        return continuation(self._call, text, stream.sent_tokens) if len(text) == stream.sent else None
 
     async def _stop(self, stream: Stream, sentinel: Sentinel) -> None:
         reason = f"kvant:{sentinel.reason}"

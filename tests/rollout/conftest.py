@@ -45,6 +45,13 @@ class RedisServer:
         assert self._process
         self._process.send_signal(signal.SIGSTOP)
 
+    def settle(self) -> None:
+        """Wait until it has done what a killed client had sent, and has seen that it is gone."""
+        import redis
+
+        with redis.Redis(unix_socket_path=f"{self.folder}/s") as client:
+            until(lambda: len(client.client_list()) == 1)
+
     def forget(self) -> None:
         shutil.rmtree(self.folder / "appendonlydir")
 

@@ -71,7 +71,7 @@ def test_evidence_and_time_together_promote_to_full(store: Store):
 
 def test_a_rollback_by_hand_takes_effect_for_the_next_request(store: Store):
     one = at_half(store, Clock())
-    assert share(one) == pytest.approx(0.5, abs=0.08)
+    assert share(one) == pytest.approx(0.5, abs=0.12)
     status = one.command("rollback", "ann")
     assert (status["phase"], status["weight"]) == ("rolled_back", 0.0)
     assert share(one) == 0
@@ -89,7 +89,7 @@ def test_bad_evidence_rolls_back_at_the_next_tick_and_stays(store: Store):
     compare(one, 500)
     pass_seconds(one, clock, 30)
     assert (one.status()["phase"], share(one)) == ("rolled_back", 0)
-    with pytest.raises(RolloutError, match="promote: "):
+    with pytest.raises(RolloutError, match="nothing comes after phase rolled_back"):
         one.command("promote", "ann")
 
 
@@ -230,7 +230,7 @@ def test_without_its_store_a_rollout_holds_and_loses_no_evidence(redis_server: R
     assert (status["phase"], status["weight"]) == ("canary", 0.5)
     assert "Redis" in status["trouble"]
     assert status["counts"]["compared"]["phase"] == 100
-    assert share(one) == pytest.approx(0.5, abs=0.08)
+    assert share(one) == pytest.approx(0.5, abs=0.12)
     with pytest.raises(StoreError):
         one.command("promote", "ann")
     redis_server.start()
@@ -298,7 +298,7 @@ def test_a_gateway_that_starts_while_the_store_is_lost_sends_nobody_to_the_candi
     assert (share(two), two.status()["weight"]) == (0, 0.0)
     redis_server.start()
     two.tick()
-    assert share(two) == pytest.approx(0.5, abs=0.08)
+    assert share(two) == pytest.approx(0.5, abs=0.12)
 
 
 def test_the_keeper_ticks_and_keeps_at_the_end(tmp_path, opened: Opener):

@@ -36,7 +36,9 @@ def test_nothing_known_is_hold_and_says_what_is_missing():
 
 def test_each_of_dwell_count_and_proof_alone_holds():
     good = compared(200)
-    assert decide(PLAN, shadow(10), [good]) == Decision("promote", ("evidence suffices",))
+    decision = decide(PLAN, shadow(10), [good])
+    assert decision.verdict == "promote"
+    assert decision.why[1] == "disagreement: good, 0.03 over 200"
     assert decide(PLAN, shadow(9), [good]).why == ("9 of 10 seconds in this phase",)
     assert "9 of 10 requests compared" in decide(PLAN, shadow(10), [compared(9)]).why
     uncertain = decide(PLAN, shadow(10), [compared(200, divergence=0.0099)])
@@ -61,7 +63,11 @@ def test_a_rollback_names_the_quantity_and_its_numbers():
 def test_what_went_well_for_long_does_not_hide_what_goes_wrong_in_the_next_phase():
     canary = states.promote(shadow(), PLAN, 1.0, "ann", "")
     long_good = compared(4_000)
-    assert decide(PLAN, canary, [long_good, compared(60, divergence=0.03)]).verdict == "rollback"
+    decision = decide(PLAN, canary, [long_good, compared(60, divergence=0.03)])
+    assert decision.verdict == "rollback"
+    assert decision.why[0].startswith("divergence: 0.0295 over 60;"), (
+        "figures are not those of what went wrong"
+    )
     # Within the same phase it would have hidden it.
     together = compared(4_000)
     for name, value in compared(60, divergence=0.03).items():

@@ -37,24 +37,28 @@ def kept(where: str) -> tuple[State, float]:
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_kill_9_in_a_loop(kind: str, request: pytest.FixtureRequest, tmp_path: Path):
-    where = str(tmp_path / "rollout.db")
-    if kind == "redis":
-        where = request.getfixturevalue("redis_server").url
+    server: RedisServer | None = request.getfixturevalue("redis_server") if kind == "redis" else None
+    where = server.url if server else str(tmp_path / "rollout.db")
     begin(where)
-    draw, counted, weight = random.Random(7), 0.0, 0.0
-    for _ in range(12):
+    draw, counted = random.Random(7), 0.0
+    state, _ = kept(where)
+    for _ in range(9):
         with gateway(where) as one:
             said = [one.weight()]
-            assert said[0] == weight, "does not go on where it was"
-            time.sleep(draw.uniform(0.0, 0.05))
+            if state.dwelt < 10:  # else a promotion was due, and is kept before it is told
+                assert said[0] == state.weight, "does not go on where it was"
+            said += [one.weight() for _ in range(draw.randrange(30))]
+            time.sleep(draw.uniform(0.0, 0.005))
             said += one.kill()
+        if server:
+            server.settle()
         state, now = kept(where)
         assert said == sorted(said)
         assert said[-1] <= state.weight, "somebody was served at a weight that was not kept"
         assert now >= counted + 4 * (len(said) - 2), "evidence of a finished tick is lost"
         assert now <= counted + 4 * (len(said) + 2), "evidence was counted twice"
-        counted, weight = now, state.weight
-    assert weight > 0
+        counted = now
+    assert state.weight > 0
 
 
 def test_a_rollback_that_was_kept_survives_kill_9_while_others_write(tmp_path: Path, opened: Opener):
@@ -65,7 +69,6 @@ def test_a_rollback_that_was_kept_survives_kill_9_while_others_write(tmp_path: P
         Controller(quick(), opened(where), "low-bit").command("rollback", "ann")
         for _ in range(20):
             one.weight()
-        assert one.kill()[-1:] in ([], [0.0])
     state, _ = kept(where)
     assert (state.phase, state.weight) == ("rolled_back", 0.0)
     again = Controller(quick(), opened(where), "low-bit")

@@ -46,26 +46,28 @@ class Controller:
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        salt: Callable[[], str] = secrets.token_urlsafe,
     ) -> None:
         """`candidate` names the very thing that is released (recipe and digest, model, address): another name
         is another candidate, which has no weight before it is started."""
         self._plan, self._store, self._candidate = plan, store, candidate
-        self._monotonic, self._wall = monotonic, wall
+        self._monotonic, self._wall, self._salt = monotonic, wall, salt
         self._io, self._counting = threading.Lock(), threading.Lock()
         self._tally, self._outbox = Tally(plan.limits), Outbox()
         self._state = State()
         self._kept: list[Sums] = [{}]
-        self._route = ("", 0.0)
         self._seen = monotonic()
         self._barred: int | None = None
+        """The start whose candidate gets nothing more here, whatever is read from the store."""
         self._rollback_unkept: tuple[int, str, str] | None = None
         self._trouble = ""
         self.tick()
 
     def choose(self, sticky: str) -> str:
         """The arm that answers."""
-        salt, weight = self._route
-        return CANDIDATE if weight and in_candidate(salt, sticky, weight) else BASELINE
+        state = self._state
+        weight = self._weight(state)
+        return CANDIDATE if weight and in_candidate(state.salt, sticky, weight) else BASELINE
 
     def observe(self, seen: Serving | Comparison) -> None:
         """Add to the evidence, if a rollout is under way."""
@@ -96,7 +98,7 @@ class Controller:
         if name not in get_args(Command):
             raise RolloutError(f"{name}: is no command; there are {', '.join(get_args(Command))}")
         if name == "rollback" and self._ours:
-            self._bar()  # before waiting for a tick that waits for the store
+            self._barred = self._state.generation  # before waiting for a tick that waits for the store
         with self._io:
             if name == "rollback" and self._ours:
                 self._roll_back(who, "by hand")
@@ -114,9 +116,16 @@ class Controller:
     def phase(self) -> str:
         return self._state.phase
 
+    def _weight(self, state: State) -> float:
+        """What goes to the candidate here; nothing of a start that was rolled back, kept or not."""
+        return state.weight if self._ours_in(state) and state.generation != self._barred else 0.0
+
+    def _ours_in(self, state: State) -> bool:
+        return state.active and state.candidate == self._candidate
+
     @property
     def _ours(self) -> bool:
-        return self._state.active and self._state.candidate == self._candidate
+        return self._ours_in(self._state)
 
     @property
     def _phase(self) -> Phase:
@@ -125,12 +134,12 @@ class Controller:
     def _asked(self, name: str, state: State, who: str) -> State:
         at = self._wall()
         if name == "start":
-            return states.start(state, self._candidate, secrets.token_hex(8), at, who)
+            return states.start(state, self._candidate, self._salt(), at, who)
         if state.candidate != self._candidate:
             raise RolloutError(f"{name}: this candidate has not been started")
         if name == "promote":
             decision = decide(self._plan, state, self._evidence())
-            if decision.verdict == "rollback":
+            if state.active and decision.verdict == "rollback":
                 raise RolloutError(f"promote: {'; '.join(decision.why)}")
             why = f" ({'; '.join(decision.why)})" if decision.verdict == "hold" else ""
             return states.promote(state, self._plan, at, who, f"by hand{why}")
@@ -154,14 +163,9 @@ class Controller:
 
             self._change(next_step)
 
-    def _bar(self) -> None:
-        """No more of this start's traffic to the candidate here, whatever is read from the store."""
-        self._barred = self._state.generation
-        self._route = ("", 0.0)
-
     def _roll_back(self, who: str, why: str) -> None:
         """Here at once; kept now if the store can, else as soon as it can."""
-        self._bar()
+        self._barred = self._state.generation
         self._rollback_unkept = (self._state.generation, who, why)
         self._adopt(states.roll_back(self._state, self._wall(), who, why))
         try:
@@ -226,10 +230,9 @@ class Controller:
                 self._kept = [*self._kept, *({} for _ in range(state.stage))][: state.stage + 1]
             if before.generation != state.generation:
                 self._tally, self._kept = Tally(self._plan.limits), [{} for _ in range(state.stage + 1)]
-        served = self._ours and state.generation != self._barred
-        self._route = (state.salt, state.weight if served else 0.0)
         if (before.phase, before.weight) != (state.phase, state.weight):
-            log.info("rollout: %s, weight %g: %s", state.phase, state.weight, state.reason)
+            level = logging.WARNING if state.phase == "rolled_back" else logging.INFO
+            log.log(level, "rollout: %s, weight %g: %s", state.phase, state.weight, state.reason)
 
     def _evidence(self) -> list[Sums]:
         """Of every phase since the start: what the store has, and what it has not yet."""
@@ -239,7 +242,8 @@ class Controller:
         return [plus(kept, self._outbox.of(Phase(generation, n))) for n, kept in enumerate(self._kept)]
 
     def _snapshot(self) -> None:
-        self._shown = (self._state, self._evidence(), self._candidate, self._route[1], self._trouble)
+        weight = self._weight(self._state)
+        self._shown = (self._state, self._evidence(), self._candidate, weight, self._trouble)
 
     def _trouble_is(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:

@@ -88,7 +88,7 @@ def _finding(quantity: Quantity, stages: Sequence[Sums], total: Sums) -> Finding
         n,
         total[f"{quantity}.baseline.sum"] / baseline_n if baseline_n else None,
         baseline_n,
-        _spread([_logs(sums, quantity, "worse") for sums in stages]),
+        _spread(_all_logs(stages, quantity)),
         bets.capital(_logs(total, quantity, "good")),
     )
 
@@ -98,17 +98,20 @@ def decide(plan: Plan, state: State, stages: Sequence[Sums]) -> Decision:
     found = {one.quantity: one for one in findings(stages)}
     beyond = [one for one in found.values() if one.worse >= worse_threshold(plan, one.quantity)]
     if beyond:
-        return Decision("rollback", tuple(_beyond(one, plan) for one in beyond))
+        return Decision("rollback", tuple(_beyond(one, plan, stages) for one in beyond))
     if state.phase == "full":
         return Decision("hold", ())
     missing = _missing(plan, state, stages[-1] if stages else {})
+    proof = [found[name] for name in plan.at(state.weight).proof]
     missing += [
-        f"{name}: not shown yet to be good, {found[name].figures()}; e-value {number(found[name].good)} "
+        f"{one.quantity}: not shown yet to be good, {one.figures()}; e-value {number(one.good)} "
         f"of {number(good_threshold(plan))}"
-        for name in plan.at(state.weight).proof
-        if found[name].good < good_threshold(plan)
+        for one in proof
+        if one.good < good_threshold(plan)
     ]
-    return Decision("hold", tuple(missing)) if missing else Decision("promote", ("evidence suffices",))
+    if missing:
+        return Decision("hold", tuple(missing))
+    return Decision("promote", tuple(f"{one.quantity}: good, {one.figures()}" for one in proof))
 
 
 def number(log: float) -> str:
@@ -129,13 +132,20 @@ def _missing(plan: Plan, state: State, now: Sums) -> list[str]:
     return missing
 
 
-def _beyond(found: Finding, plan: Plan) -> str:
+def _beyond(found: Finding, plan: Plan, stages: Sequence[Sums]) -> str:
+    """Its figures since the phase from which on the evidence is strongest."""
+    first = max(range(len(stages)), key=lambda n: _from(n, _all_logs(stages, found.quantity)))
+    since = _finding(found.quantity, stages[first:], plus(*stages[first:]))
     than = "" if found.quantity in LEVELS else "the baseline and "
     return (
-        f"{found.quantity}: {found.figures()}; shown to be more than {than}"
+        f"{found.quantity}: {since.figures()}; shown to be more than {than}"
         f"{plan.limits.of(found.quantity).rollback:g}, e-value {number(found.worse)} "
         f"of {number(worse_threshold(plan, found.quantity))}"
     )
+
+
+def _all_logs(stages: Sequence[Sums], quantity: Quantity) -> list[list[float]]:
+    return [_logs(sums, quantity, "worse") for sums in stages]
 
 
 def _logs(sums: Sums, quantity: Quantity, side: str) -> list[float]:
@@ -144,8 +154,10 @@ def _logs(sums: Sums, quantity: Quantity, side: str) -> list[float]:
 
 def _spread(stages: Sequence[Sequence[float]]) -> float:
     """Log-capital of 1/2 bet from the first phase on, 1/6 from the second, 1/12, ...; the rest is kept."""
-    parts = [-math.log(len(stages) + 1)]
-    for first in range(len(stages)):
-        growths = [math.fsum(logs) for logs in zip(*stages[first:], strict=True)]
-        parts.append(bets.capital(growths) - math.log((first + 1) * (first + 2)))
-    return bets.log_sum(parts)
+    parts = [_from(first, stages) - math.log((first + 1) * (first + 2)) for first in range(len(stages))]
+    return bets.log_sum([*parts, -math.log(len(stages) + 1)])
+
+
+def _from(first: int, stages: Sequence[Sequence[float]]) -> float:
+    """Log-capital of what is bet from this phase on."""
+    return bets.capital([math.fsum(logs) for logs in zip(*stages[first:], strict=True)])

@@ -77,7 +77,9 @@ def simulate(
 ) -> Outcome:
     """Until full, rolled back, or `longest` seconds."""
     draw, clock = random.Random(seed), _Clock()
-    controller = Controller(plan, Memory(), "simulated", monotonic=clock, wall=clock)
+    controller = Controller(
+        plan, Memory(), "simulated", monotonic=clock, wall=clock, salt=lambda: f"{draw.random()}"
+    )
     controller.command("start", "simulation")
     sound = Behaviour()
     requests = served = compared = 0

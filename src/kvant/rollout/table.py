@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from rich.table import Table
 
 UNITS = {"divergence": "nats", "disagreement": "of positions"}
 LAST = 5
+WIDEST = 100
 
 
 def table(status: Mapping[str, Any]) -> RenderableType:
@@ -25,6 +27,8 @@ def _head(status: Mapping[str, Any]) -> Iterator[str]:
     yield f"[bold]{name}[/]: {status['phase']}{paused}, {status['weight']:.4g} of traffic"
     if status["trouble"]:
         yield f"[red]holds: {escape(status['trouble'])}[/]"
+    if status["phase"] == "rolled_back":
+        yield f"  {escape(status['reason'])}"
     if status["step"]:
         step, counts = status["step"], status["counts"]
         yield (
@@ -66,4 +70,5 @@ def _e_value(side: Mapping[str, Any], colour: str) -> str:
 def _history(history: list[Mapping[str, Any]]) -> Iterator[str]:
     for entry in history[-LAST:]:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
-        yield f"{at}  {entry['phase']} {entry['weight']:.4g}, {escape(entry['who'])}: {escape(entry['why'])}"
+        why = escape(textwrap.shorten(entry["why"], WIDEST, placeholder=" ..."))
+        yield f"{at}  {entry['phase']} {entry['weight']:.4g}, {escape(entry['who'])}: {why}"

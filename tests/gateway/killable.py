@@ -26,6 +26,7 @@ class Killable:
     def __init__(self, run: Any, *arguments: Any) -> None:
         self.port = free_port()
         self._run, self._arguments = run, arguments
+        self._http = httpx.Client(base_url=self.url, timeout=10, trust_env=False)
 
     def start(self) -> None:
         self.process = CONTEXT.Process(target=self._run, args=(self.port, *self._arguments), daemon=True)
@@ -36,13 +37,16 @@ class Killable:
         self.process.kill()
         self.process.join()
 
+    def close(self) -> None:
+        self._http.close()
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/health").is_success
+            return self._http.get("/health").is_success
         except httpx.TransportError:
             assert self.process.is_alive(), "it ended by itself"
             return False
@@ -61,11 +65,15 @@ class Gateway(Killable):
         super().__init__(_gateway, {"arms": named, "rollout": rollout, **sections})
         self._client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=20)
 
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+
     def status(self) -> dict[str, Any]:
-        return dict(httpx.get(f"{self.url}/rollout", timeout=10).json())
+        return dict(self._http.get("/rollout").json())
 
     def command(self, name: str) -> int:
-        return httpx.post(f"{self.url}/rollout/{name}", timeout=10).status_code
+        return self._http.post(f"/rollout/{name}").status_code
 
     def ask(self, user: str, tokens: int = 4, stream: bool = False) -> str:
         """Asks as a user does: ok, or what the client was told."""
@@ -93,6 +101,7 @@ def running(one: Killable) -> Iterator[Killable]:
         yield one
     finally:
         one.kill()
+        one.close()
 
 
 def engine(per_token: float = 0.002) -> Killable:

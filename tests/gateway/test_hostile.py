@@ -62,8 +62,9 @@ async def throw(port: int, count: int, draw: random.Random, at_a_time: int = 50)
     """The first line of every answer; empty where the connection was closed without one."""
     limit = asyncio.Semaphore(at_a_time)
 
-    async def one(raw: bytes) -> bytes:
+    async def one() -> bytes:
         async with limit:
+            raw = bad_request(draw)
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(raw)
@@ -73,7 +74,7 @@ async def throw(port: int, count: int, draw: random.Random, at_a_time: int = 50)
                 return b""
             return line
 
-    return await asyncio.gather(*(one(bad_request(draw)) for _ in range(count)))
+    return await asyncio.gather(*(one() for _ in range(count)))
 
 
 @pytest.fixture

@@ -52,6 +52,10 @@ class EngineError(KvantError):
     """vLLM is absent, of a wrong version, or does not run what was configured."""
 
 
+class NoRoom(EngineError):
+    """An engine has no room for a question that can wait; this says nothing of what it would answer."""
+
+
 class RolloutError(KvantError):
     """A rollout cannot do what was asked in its phase."""
 

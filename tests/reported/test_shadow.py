@@ -180,9 +180,12 @@ def test_h5_56_the_client_sees_no_shadow(
     assert len(baseline.requests) == seen + 1
     assert len(candidate.requests) == (candidate_is != "down"), "sent once, whatever became of it"
     assert [one.arm for one in under.served] == ["baseline"], "not billed: no call but the client's ended"
-    if candidate_is in ("500", "503") or (candidate_is == "down" and under.shadow.ended_as.total()):
+    if candidate_is == "500" or (candidate_is == "down" and under.shadow.ended_as.total()):
         assert under.shadow.ended_as["failed"] == 1
         assert under.pairs[0][1] is None
+    if candidate_is == "503":
+        assert under.shadow.ended_as["shed"] == 1
+        assert not under.pairs, "an arm without room for a copy is not judged by it"
     if candidate_is == "secret":
         assert SECRET not in expected[1]
         assert under.pairs[0][1] == Answer(SECRET, "stop", 1, used=2)

@@ -7,13 +7,12 @@ Every call that was not copied is counted with the reason, so that it is known w
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kvant.errors import EngineError
+from kvant.errors import EngineError, NoRoom
 from kvant.gateway.answers import asked, mirror, response
 from kvant.gateway.answers import settings as sections
 from kvant.gateway.answers.background import Background
@@ -27,8 +26,8 @@ SKIPPED = ("sample", "kind", "tools", "twice", "in_flight", "load", "size", "tok
 """Why a call was not copied: not drawn; not one text asked for; tools with effects; its id is under way; too
 many copies; the candidate is loaded; too large; the tokens of this minute are spent."""
 ENDED = ("answered", "failed", "late", "left", "shed")
-"""What became of a copy: not done in its time, which says nothing of the arm, as copies wait behind all else;
-its client left; load came up while it ran."""
+"""What became of a copy. No evidence: not done in its time, as copies wait behind all else; its client left;
+load came up, or the candidate had no room for it."""
 CHARACTERS = 4
 """Of a token, for an estimate."""
 LONGEST_CALL = 3600.0
@@ -128,13 +127,17 @@ class Shadow:
         answer: Answer | None = None
         began = self._now()
         # Without an answer nothing is known of its cost: the estimate stands.
-        with contextlib.suppress(EngineError):
+        try:
             found = await self._asker.ask(CANDIDATE, call.path, body, seconds=s.seconds, headers=mirror.LOW)
             answer = response.answer(found, CANDIDATE)
             self._budget.settle(cost - answer.used)
-        if answer is None and self._now() - began >= s.seconds:
-            self.ended_as["late"] += 1
+        except NoRoom:
+            self.ended_as["shed"] += 1
             return
+        except EngineError:
+            if self._now() - began >= s.seconds:
+                self.ended_as["late"] += 1
+                return
         served = self._running[call.id].served
         await asyncio.wait({served}, timeout=LONGEST_CALL)
         self.ended_as["answered" if answer else "failed"] += 1

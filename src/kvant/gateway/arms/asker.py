@@ -8,12 +8,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kvant.errors import EngineError
+from kvant.errors import EngineError, NoRoom
 from kvant.gateway.arms.arm import Arm
 from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream
 
 MAX_BYTES = 64 << 20
 """Of an answer; log-probabilities of a long prompt are large."""
+FULL = (429, 503)
 
 
 class ArmAsker:
@@ -31,7 +32,8 @@ class ArmAsker:
         seconds: float,
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
-        """The JSON answer; `EngineError` where none comes. Its words never hold the question."""
+        """The JSON answer; `EngineError` where none comes, `NoRoom` where the arm is full or takes too long,
+        as such questions come after all others. Its words never hold the question."""
         replica = self._arms[arm].pick(time.monotonic())
         if replica is None:
             raise EngineError(f"arm {arm} has no replica")
@@ -39,14 +41,15 @@ class ArmAsker:
         try:
             return await asyncio.wait_for(self._ask(replica, path, payload, headers or {}), seconds)
         except asyncio.TimeoutError:
-            raise EngineError(f"arm {arm} did not answer {path} in {seconds:g} s") from None
+            raise NoRoom(f"arm {arm} did not answer {path} in {seconds:g} s") from None
         except (Unreachable, Broken) as error:
             raise EngineError(f"arm {arm} did not answer {path}: {error}") from None
 
     async def _ask(self, replica: Any, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
         async with self._upstream.request("POST", replica, path, body, headers) as answer:
             if answer.status != 200:
-                raise EngineError(f"{replica.url} answered {path} with status {answer.status}")
+                kind = NoRoom if answer.status in FULL else EngineError
+                raise kind(f"{replica.url} answered {path} with status {answer.status}")
             content = bytearray()
             async for piece in answer.content.iter_any():
                 content += piece

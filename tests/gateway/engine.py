@@ -65,6 +65,8 @@ class Engine:
     """Text that it writes, in pieces of a word, whatever the prompt; a continuation writes what is left."""
     stamp: bool = False
     """Writes the time of sending (monotonic, seconds) into every chunk as `sent`."""
+    ready: bool = True
+    """What /ready says: an engine that loads answers probes all the same."""
     keep: int = 1000
     port: int = 0
     running: int = 0
@@ -89,13 +91,16 @@ class Engine:
                 Route("/v1/models", self._models),
                 Route("/tokenize", self._tokenize, methods=["POST"]),
                 Route("/health", self._alive),
-                Route("/ready", self._alive),
+                Route("/ready", self._ready),
                 Route("/metrics", self._metrics),
             ]
         )
 
     async def _alive(self, request: Request) -> Response:
         return JSONResponse({"status": "ready"})
+
+    async def _ready(self, request: Request) -> Response:
+        return JSONResponse({"status": "ready" if self.ready else "loading"}, 200 if self.ready else 503)
 
     async def _models(self, request: Request) -> Response:
         return JSONResponse(

@@ -60,6 +60,9 @@ class Gateway:
         """`app` answers at and below this path, for keys of this scope; None lets everybody in."""
         self._mounts[prefix] = Mount(app, scope)
 
+    def mounted(self, prefix: str) -> bool:
+        return prefix in self._mounts
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Door]:
         """The ASGI app, while engines run and connections to them are open."""

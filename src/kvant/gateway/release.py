@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 
 from starlette.applications import Starlette
 
 from kvant.gateway.answers.join import Answers
 from kvant.gateway.app import Gateway
+from kvant.gateway.arms.arm import Arm as Running
 from kvant.gateway.call import Call
 from kvant.gateway.console import routes
 from kvant.gateway.console.recent import Recent
@@ -17,7 +19,7 @@ from kvant.gateway.console.view import View
 from kvant.gateway.settings.arms import Arm
 from kvant.rollout import api
 from kvant.rollout.controller import Controller
-from kvant.rollout.evidence import Comparison, Serving
+from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
 from kvant.rollout.keeper import Keeper
 from kvant.rollout.stores import open_store
 from kvant.telemetry.rollout import RolloutCollector
@@ -36,7 +38,7 @@ class Release:
         self.answers = Answers(
             gateway,
             settings,
-            _Route(self.controller),
+            _Route(self.controller, gateway.arms[CANDIDATE]),
             lambda: self.controller.phase,
             self._observe,
             _tell_drift,
@@ -77,13 +79,14 @@ def identity(arm: Arm) -> str:
 
 
 class _Route:
-    """The controller as the gateway's router."""
+    """The controller as the gateway's router. A candidate of which no replica is up gets nothing: its users
+    are answered by the baseline until it is back."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, controller: Controller, candidate: Running) -> None:
+        self._controller, self._candidate = controller, candidate
 
     def choose(self, call: Call) -> str:
-        return self._controller.choose(call.sticky)
+        return self._controller.choose(call.sticky) if self._candidate.up(time.monotonic()) else BASELINE
 
 
 def _tell_drift(name: str, raised: bool, ratio: float) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from starlette.types import Receive, Scope, Send
 
+from kvant.gateway import table
 from kvant.gateway.app import Gateway
 from kvant.gateway.door import Door
 from kvant.http.certificate import Certificate
@@ -43,7 +44,8 @@ async def serve(gateway: Gateway) -> None:
     """Returns when asked to stop, after draining."""
     stop = Stop()
     stop.install()
-    async with gateway.running() as door, listening(gateway, door):
+    async with gateway.running() as door, listening(gateway, door) as listener:
+        table.show(gateway, _url(gateway, listener))
         await stop.asked.wait()
         log.info("draining: %d requests, up to %g s", door.quotas.used, gateway.settings.listen.drain_timeout)
         await door.drain(gateway.settings.listen.drain_timeout, stop.insisted)
@@ -62,14 +64,19 @@ async def listening(gateway: Gateway, door: Door) -> AsyncIterator[Listener]:
     fresh = asyncio.create_task(certificate.keep_fresh()) if certificate is not None else None
     while not all(one.started for one in listeners):
         await asyncio.sleep(0.005)
-    scheme = "https" if certificate is not None else "http"
-    log.info("listening on %s://%s:%d", scheme, listen.host, main.port)
+    log.info("listening on %s", _url(gateway, main))
     try:
         yield main
     finally:
         if fresh is not None:
             fresh.cancel()
         await asyncio.gather(*(one.close(task) for one, task in zip(listeners, tasks, strict=True)))
+
+
+def _url(gateway: Gateway, listener: Listener) -> str:
+    listen = gateway.settings.listen
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    return f"http{'' if listen.tls_certificate is None else 's'}://{host}:{listener.port}"
 
 
 def _metrics(gateway: Gateway) -> Iterator[Listener]:

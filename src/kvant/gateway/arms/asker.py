@@ -64,5 +64,6 @@ class ArmAsker:
         return found
 
     def load(self, arm: str) -> float:
-        """How full the arm is, 0 to 1."""
-        return self._arms[arm].load()
+        """How full the arm is, 0 to 1; an arm that is not up has no room."""
+        found = self._arms[arm]
+        return found.load() if found.up(time.monotonic()) else 1.0

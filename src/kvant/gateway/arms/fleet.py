@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from kvant.child import free_port
 from kvant.errors import ConfigError
@@ -37,6 +38,8 @@ class Fleet:
             for url in urls
         ]
         if arm.local:
+            for one in replicas:
+                one.down_until = math.inf  # until it is looked at and ready
             self._children += [Child(name, arm, replica) for replica in replicas]
         return replicas
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,8 @@ from kvant.gateway.arms.arm import Arm
 from kvant.gateway.arms.replica import Replica
 from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream
 from kvant.gateway.settings import Scheduling
+
+log = logging.getLogger("kvant.gateway")
 
 MAX_BYTES = 4 << 20
 LOOK_SECONDS = 5.0
@@ -26,9 +29,14 @@ async def keep_looking(
     arms: Iterable[Arm], upstream: Upstream, scheduling: Scheduling, looked: Callable[[], object]
 ) -> None:
     """Every `poll_seconds`, all replicas at once; `looked` is called after each round."""
-    replicas = [one for arm in arms for one in arm.replicas]
+    replicas = {one.url: (arm.name, one) for arm in arms for one in arm.replicas}
+    were_up: dict[str, bool] = {}
     while True:
-        await asyncio.gather(*(look(one, upstream, scheduling) for one in replicas))
+        await asyncio.gather(*(look(one, upstream, scheduling) for _, one in replicas.values()))
+        for url, (name, one) in replicas.items():
+            if (up := one.up(time.monotonic())) != were_up.get(url):
+                log.info("%s: %s is %s", name, url, "ready" if up else "not ready")
+                were_up[url] = up
         looked()
         await asyncio.sleep(scheduling.poll_seconds)
 

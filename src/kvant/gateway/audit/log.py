@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import queue
 import threading
 from collections.abc import Mapping
@@ -75,7 +77,8 @@ class AuditLog:
             self._file = self._opened()
         said = {**row, "lost": self._unsaid} if self._unsaid else row
         line, found = chain.sealed(said, self._number + 1, self._before)
-        self._file.write(line)
+        if self._file.write(line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # the last bytes of a full disk
         self._number, self._before = self._number + 1, found
 
     def _opened(self) -> IO[bytes]:

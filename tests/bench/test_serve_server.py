@@ -43,11 +43,12 @@ def test_the_end_takes_children_that_do_not_listen_along(tmp_path, monkeypatch):
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
     deaf += "time.sleep(600)"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {deaf!r}])"
+    before = psutil.Process().children(recursive=True)  # of other tests
     server = start(tmp_path, program)
     deadline = time.monotonic() + 60
     while "up" not in (tmp_path / "log").read_text() and time.monotonic() < deadline:
         time.sleep(0.05)
-    family = psutil.Process().children(recursive=True)
+    family = [one for one in psutil.Process().children(recursive=True) if one not in before]
     assert len(family) >= 2
     end_all([server])
     _, left = psutil.wait_procs(family, timeout=10)

@@ -67,6 +67,8 @@ class Engine:
     """Writes the time of sending (monotonic, seconds) into every chunk as `sent`."""
     ready: bool = True
     """What /ready says: an engine that loads answers probes all the same."""
+    pause: float = 0.0
+    """Seconds that /ready takes to answer."""
     keep: int = 1000
     port: int = 0
     running: int = 0
@@ -100,6 +102,7 @@ class Engine:
         return JSONResponse({"status": "ready"})
 
     async def _ready(self, request: Request) -> Response:
+        await asyncio.sleep(self.pause)
         return JSONResponse({"status": "ready" if self.ready else "loading"}, 200 if self.ready else 503)
 
     async def _models(self, request: Request) -> Response:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from kvant.gateway import table
+from kvant.gateway.arms.replica import DOWN_SECONDS
 from tests.gateway.engine import Engine
 from tests.gateway.running import HELLO, Running
 from tests.gateway.test_release import command, gateway, status, traffic
@@ -60,6 +61,18 @@ def test_a_candidate_that_loads_is_not_blamed_and_its_users_are_answered(tmp_pat
         sent = len(candidate.requests)
         assert running.post({"messages": HELLO}).status_code == 200
         assert len(candidate.requests) > sent
+
+
+def test_an_engine_that_loads_and_is_too_busy_to_say_so_is_not_taken_for_ready(tmp_path: Path) -> None:
+    with (
+        Engine(ready=False) as baseline,
+        Engine() as candidate,
+        gateway(tmp_path, baseline, candidate, **FAST) as running,
+    ):
+        until(lambda: ups(running)["baseline"] == 0)
+        baseline.pause = 20.0
+        time.sleep(DOWN_SECONDS + 0.5)
+        assert ups(running)["baseline"] == 0
 
 
 def test_a_copy_that_is_too_late_is_no_failure_of_the_candidate(tmp_path: Path) -> None:

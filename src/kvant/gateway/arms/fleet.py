@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 
 from kvant.child import free_port
 from kvant.errors import ConfigError
@@ -39,7 +38,7 @@ class Fleet:
         ]
         if arm.local:
             for one in replicas:
-                one.down_until = math.inf  # until it is looked at and ready
+                one.absent()
             self._children += [Child(name, arm, replica) for replica in replicas]
         return replicas
 

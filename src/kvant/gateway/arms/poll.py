@@ -48,12 +48,12 @@ async def look(replica: Replica, upstream: Upstream, scheduling: Scheduling) -> 
             _asked(replica, upstream), max(LOOK_SECONDS, scheduling.poll_seconds)
         )
     except Unreachable:
-        replica.failed(time.monotonic())
+        replica.absent()
         return
     except (Broken, asyncio.TimeoutError):
         return  # a busy engine is slow to answer, and no worse for it
     if not ready:
-        replica.failed(time.monotonic())
+        replica.absent()
         return
     replica.answered()
     found = gauges(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 DOWN_SECONDS = 2.0
@@ -56,7 +57,11 @@ class Replica:
 
     def failed(self, now: float) -> None:
         """It could not be reached."""
-        self.down_until = now + DOWN_SECONDS
+        self.down_until = max(self.down_until, now + DOWN_SECONDS)
+
+    def absent(self) -> None:
+        """A look found it gone, or loading: until one finds it ready."""
+        self.down_until = math.inf
 
     def answered(self) -> None:
         self.down_until = 0.0

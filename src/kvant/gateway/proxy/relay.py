@@ -73,7 +73,8 @@ class Relay:
                 async with self._backend.upstream.request(
                     "POST", replica, self._call.path, content, self._headers
                 ) as answer:
-                    replica.answered()
+                    if answer.status not in ELSEWHERE:
+                        replica.answered()
                     if another and answer.status in ELSEWHERE:
                         continue
                     return await self._take(answer, stream, sentinel)

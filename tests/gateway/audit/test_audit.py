@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
@@ -111,6 +113,59 @@ def test_a_full_disk_loses_rows_and_says_so_later(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["id"], row.get("lost")) for row in rows] == [("before", None), ("after", 1)]
     assert verify(path).wrong == ""
+
+
+def test_a_row_of_which_the_disk_took_a_part_is_lost_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(Audit(file=path))
+    log.write({"id": "before"})
+    end = time.monotonic() + 5
+    while not path.stat().st_size:
+        assert time.monotonic() < end
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
+    try:
+        log.write({"id": "lost"})
+        while not log.lost:
+            assert time.monotonic() < end
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    log.write({"id": "after"})
+    log.close()
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["id"], row.get("lost")) for row in rows] == [("before", None), ("after", 1)]
+    assert verify(path).wrong == ""
+
+
+def test_two_gateways_do_not_write_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    first = AuditLog(Audit(file=path))
+    with pytest.raises(ConfigError, match="is written by another gateway"):
+        AuditLog(Audit(file=path))
+    first.close()
+    written(path, 1)
+
+
+def test_a_disk_that_hangs_does_not_keep_the_gateway_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvant.gateway.audit.log.MAX_WAITING", 2)
+    monkeypatch.setattr("kvant.gateway.audit.log.CLOSE_SECONDS", 0.1)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    log = AuditLog(Audit(file=tmp_path / "audit.jsonl"))
+    assert log._file is not None
+    log._file.close()
+    with pipe.open("wb", buffering=0) as log._file:
+        monkeypatch.setattr(log._settings, "max_bytes", 1 << 40, raising=False)
+        log.write({"text": "x" * (1 << 20)})  # more than a pipe holds: it waits for a reader
+        while not log.lost:
+            log.write({"id": "waits"})
+        began = time.monotonic()
+        log.close()
+        assert time.monotonic() - began < 5
+        os.close(reader)
 
 
 def test_no_log_is_no_whole_log(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from kvant.gateway.answers.signs import REFUSAL
 from kvant.gateway.answers.takeover import Continuation, continuation
 from kvant.gateway.arms.replica import Replica
 from kvant.gateway.arms.upstream import Broken, Unreachable
@@ -28,6 +29,8 @@ FINISH = "error"
 """Finish reason of an answer that was stopped; its stop reason is `kvant:` and the sign."""
 ELSEWHERE = (502, 503)
 """What another replica may do better."""
+OURS = (401, 403, 407)
+"""Said to the gateway, of its own key: the client has no part in that, and must not read it."""
 
 
 class Relay:
@@ -39,15 +42,21 @@ class Relay:
         self._backend, self._cast = backend, cast
         self._call, self._reply, self._tally = call, reply, tally
         self._headers = headers
+        self._refuge: str | None = None
 
     async def run(self, arm: str, patience: Patience, usage: bool) -> None:
         """`usage`: whether the client of a stream asked for its last event."""
         stream = Stream(self._reply, self._tally, patience, self._backend.timeouts, usage)
         sentinel = self._cast.watch(self._call, arm)
-        if await self._answered(arm, self._call.body, stream, sentinel) or sentinel is None:
+        refuge = self._refuge = self._cast.refuge(self._call, arm)
+        if await self._answered(arm, self._call.body, stream, sentinel):
             return
+        self._refuge = None
+        if refuge is not None and self._tally.error:
+            await self._second_opinion(refuge, stream)
+            return
+        assert sentinel is not None
         self._tally.tripped = sentinel.reason
-        refuge = self._cast.refuge(self._call, arm)
         rest = self._rest(stream, sentinel)
         if refuge is None or rest is None:
             await self._stop(stream, sentinel)
@@ -55,10 +64,17 @@ class Relay:
         stream.resume(rest)
         await self._answered(refuge, rest.body, stream, None)
 
+    async def _second_opinion(self, refuge: str, stream: Stream) -> None:
+        """A refusal: of the request, if the other arm refuses it as well; else it is the arm's own fault."""
+        self._tally.error = ""
+        await self._answered(refuge, self._call.body, stream, None)
+        if not self._tally.error:
+            self._tally.tripped = REFUSAL
+
     async def _answered(
         self, arm: str, body: Mapping[str, Any], stream: Stream, sentinel: Sentinel | None
     ) -> bool:
-        """False where the sentinel tripped."""
+        """False where the sentinel tripped, or a refuge is to be asked about a refusal."""
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         sent = stream.sent
         tried: list[Replica] = []
@@ -68,6 +84,7 @@ class Relay:
             tried.append(replica)
             self._tally.pace = replica.pace
             another = self._backend.pick(arm, self._call, tried) is not None
+            stream.await_first()
             self._tally.replica = self._tally.replica if self._tally.tripped else replica.url
             try:
                 async with self._backend.upstream.request(
@@ -89,8 +106,12 @@ class Relay:
         if answer.status == 200 and answer.content_type == "text/event-stream":
             return await stream.forward(answer, sentinel)
         body = await whole(answer)
+        if answer.status in OURS or (answer.status < 400 and answer.status != 200):
+            raise Broken("a status that is no answer")
         if answer.status != 200:
             self._tally.error = "arm" if answer.status >= 500 else "refused"
+            if self._refuge is not None and answer.status < 500:
+                return False
             await self._reply.refuse(envelope.understood(answer.status, body, self._call.id))
             return True
         self._answer = _object(body)
@@ -135,8 +156,8 @@ async def whole(answer: aiohttp.ClientResponse) -> bytes:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict):
-        raise Broken("an answer that is no JSON object")
+    if not isinstance(found, dict) or not isinstance(found.get("choices"), list) or not found["choices"]:
+        raise Broken("an answer that is no JSON object with choices")
     return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import random
 import socket
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -155,3 +157,18 @@ def test_who_asks_for_endless_tokens_takes_no_slot_and_keeps_nobody_out(asked: i
         pass
     assert (refused.value.refusal.retry_after or 0) <= 60
     assert quotas.used == 0
+
+
+@pytest.mark.slow
+def test_a_connection_outlives_the_time_that_clients_keep_it(engine: Engine) -> None:
+    """httpx, and so OpenAI's client, uses one again for 5 s."""
+    with Running(settings([engine])) as gateway:
+        client = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
+        client.connect()
+        first = client.sock
+        for pause in (6.0, 0.0):
+            client.request("GET", "/health")
+            assert client.getresponse().read()
+            assert client.sock is first
+            time.sleep(pause)
+        client.close()

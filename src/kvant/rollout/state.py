@@ -77,8 +77,8 @@ class State:
 
     @staticmethod
     def of(plain: dict[str, Any]) -> State:
-        """What `plain` gave; `ValueError`, `KeyError` or `TypeError` where it is no state: somebody else wrote it,
-        and traffic must not follow."""
+        """What `plain` gave; `ValueError`, `KeyError` or `TypeError` where it is no state: somebody else
+        wrote it, and traffic must not follow."""
         state = State(**plain | {"history": tuple(Entry(**entry) for entry in plain["history"])})
         counts = (state.version, state.generation, state.stage)
         sound = (

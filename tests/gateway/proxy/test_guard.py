@@ -178,3 +178,13 @@ def test_what_both_arms_refuse_is_the_clients_own_fault(engines: tuple[Engine, E
     assert (told.status_code, "positive integer" in told.text) == (400, True)
     assert [(one.error, one.tripped) for one in seen.served] == [("refused", "")]
     assert outcome(seen.served[0]) is Outcome.NEITHER
+
+
+def test_where_no_baseline_runs_the_candidates_refusal_stands(engines: tuple[Engine, Engine]) -> None:
+    seen = Seen()
+    with Engine() as gone:
+        pass
+    with Running(settings([gone], [engines[1]]), plugged(seen, Guard())) as gateway:
+        told = gateway.post({"messages": HELLO, "max_tokens": -1})
+    assert (told.status_code, "positive integer" in told.text) == (400, True)
+    assert [(one.error, one.tripped) for one in seen.served] == [("refused", "")]

@@ -13,9 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
+from kvant.gateway.app import Gateway
 from kvant.gateway.call import Served
 from tests.gateway.engine import Engine
 from tests.gateway.proxy.test_calls import Seen, wait_until
+from tests.gateway.proxy.test_guard import Candidate, Guard
 from tests.gateway.running import HELLO, Running, settings
 
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -204,3 +206,20 @@ def test_neither_comments_nor_a_connection_are_a_first_token(write: Write, statu
         told, served = strange.told(write)
     assert (told.status_code, served.error) == (status, "timeout")
     assert "timeouts.first_token" in told.text
+
+
+def test_what_was_kept_back_of_a_broken_answer_is_not_mixed_with_another() -> None:
+    held = SSE + event("kv ") + event("kv ")
+    first, second, baseline = Arm(), Arm(), Arm()
+    first.write = second.write = held
+    seen = Seen()
+
+    def plug(gate: Gateway) -> None:
+        gate.cast.router, gate.cast.guard = Candidate(), Guard()
+        gate.cast.watchers.append(seen)
+
+    with first, second, baseline, Running(settings([baseline], [first, second]), plug) as gateway:
+        told = gateway.post({"messages": HELLO, "stream": True})
+        wait_until(lambda: seen.served != [])
+    assert (told.status_code, "kv " in told.text) == (502, False)
+    assert [(one.error, one.text) for one in seen.served] == [("broken", "kv kv ")]

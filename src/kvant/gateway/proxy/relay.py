@@ -22,6 +22,7 @@ from kvant.gateway.proxy.stream import Stream
 from kvant.gateway.proxy.tally import Tally
 from kvant.gateway.roles import Sentinel, Sign
 from kvant.http import envelope
+from kvant.http.envelope import Refusal
 
 MAX_BYTES = 64 << 20
 """Of an answer in one piece."""
@@ -43,6 +44,8 @@ class Relay:
         self._call, self._reply, self._tally = call, reply, tally
         self._headers = headers
         self._refuge: str | None = None
+        self._refusal: Refusal | None = None
+        """What the first arm said, while the refuge is asked."""
 
     async def run(self, arm: str, patience: Patience, usage: bool) -> None:
         """`usage`: whether the client of a stream asked for its last event."""
@@ -52,8 +55,8 @@ class Relay:
         if await self._answered(arm, self._call.body, stream, sentinel):
             return
         self._refuge = None
-        if refuge is not None and self._tally.error:
-            await self._second_opinion(refuge, stream)
+        if refuge is not None and self._refusal is not None:
+            await self._second_opinion(refuge, stream, self._refusal)
             return
         assert sentinel is not None
         self._tally.tripped = sentinel.reason
@@ -64,10 +67,17 @@ class Relay:
         stream.resume(rest)
         await self._answered(refuge, rest.body, stream, None)
 
-    async def _second_opinion(self, refuge: str, stream: Stream) -> None:
+    async def _second_opinion(self, refuge: str, stream: Stream, refusal: Refusal) -> None:
         """A refusal: of the request, if the other arm refuses it as well; else it is the arm's own fault."""
         self._tally.error = ""
-        await self._answered(refuge, self._call.body, stream, None)
+        try:
+            await self._answered(refuge, self._call.body, stream, None)
+        except (Unreachable, Broken):
+            if self._reply.status:
+                raise
+            # Nobody is there to ask, as after a release: the arm's word stands.
+            self._tally.error = "refused"
+            await self._reply.refuse(refusal)
         if not self._tally.error:
             self._tally.tripped = REFUSAL
 
@@ -76,7 +86,7 @@ class Relay:
     ) -> bool:
         """False where the sentinel tripped, or a refuge is to be asked about a refusal."""
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        sent = stream.sent
+        sent, tokens = stream.sent, self._tally.tokens
         tried: list[Replica] = []
         while True:
             replica = self._backend.pick(arm, self._call, tried)
@@ -99,7 +109,8 @@ class Relay:
                 if not another:
                     raise
             except Broken:
-                if not another or self._reply.status or stream.sent > sent:
+                # What was read of it, and perhaps kept back, would be mixed with what another writes.
+                if not another or self._reply.status or stream.sent > sent or self._tally.tokens != tokens:
                     raise
 
     async def _take(self, answer: aiohttp.ClientResponse, stream: Stream, sentinel: Sentinel | None) -> bool:
@@ -110,9 +121,11 @@ class Relay:
             raise Broken("a status that is no answer")
         if answer.status != 200:
             self._tally.error = "arm" if answer.status >= 500 else "refused"
+            refusal = envelope.understood(answer.status, body, self._call.id)
             if self._refuge is not None and answer.status < 500:
+                self._refusal = refusal
                 return False
-            await self._reply.refuse(envelope.understood(answer.status, body, self._call.id))
+            await self._reply.refuse(refusal)
             return True
         self._answer = _object(body)
         text = self._tally.answer(self._answer)

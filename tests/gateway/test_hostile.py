@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import random
+import socket
+import time
 from collections.abc import Iterator
 
 import httpx
 import psutil
 import pytest
 
+from kvant.gateway import intake
+from kvant.gateway.admission.quotas import Quotas
+from kvant.gateway.settings import Limits
+from kvant.http.body import Refused
 from tests.e2e.server import until
 from tests.gateway.engine import Engine
 from tests.gateway.running import HELLO, Running, settings
@@ -121,3 +128,51 @@ def test_many_half_open_connections_keep_nobody_out(engine: Engine) -> None:
 
     with Running(settings([engine])) as gateway:
         assert asyncio.run(crowd(gateway.port)) == 200
+
+
+def test_a_body_with_two_lengths_is_refused_and_nothing_after_it_is_read(engine: Engine) -> None:
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(GOOD)
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+    with (
+        Running(settings([engine])) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as one,
+    ):
+        one.sendall(head + chunked + head + b"\r\n" + GOOD)
+        with one.makefile("rb") as answers:
+            told = answers.read()
+    assert told.startswith(b"HTTP/1.1 400")
+    assert told.count(b"HTTP/1.1") == 1
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("asked", ["1000", 1000.0, True, [9]])
+def test_a_length_that_our_limits_cannot_read_reaches_no_engine(name: str, asked: object) -> None:
+    with pytest.raises(Refused, match=f"{name} must be a whole number"):
+        intake.check({"messages": HELLO, name: asked}, Limits(answer_tokens=10))
+
+
+@pytest.mark.parametrize("asked", [10**9, 10**400], ids=["billion", "googol"])
+def test_who_asks_for_endless_tokens_takes_no_slot_and_keeps_nobody_out(asked: int) -> None:
+    quotas = Quotas(Limits(tokens_per_minute=600_000, concurrency=2))
+    with quotas.granted(None, asked):
+        assert quotas.used == 1
+    with quotas.granted(None, asked), pytest.raises(Refused) as refused, quotas.granted(None, 600_000):
+        pass
+    assert (refused.value.refusal.retry_after or 0) <= 60
+    assert quotas.used == 0
+
+
+@pytest.mark.slow
+def test_a_connection_outlives_the_time_that_clients_keep_it(engine: Engine) -> None:
+    """httpx, and so OpenAI's client, uses one again for 5 s."""
+    with Running(settings([engine])) as gateway:
+        client = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
+        client.connect()
+        first = client.sock
+        for pause in (6.0, 0.0):
+            client.request("GET", "/health")
+            assert client.getresponse().read()
+            assert client.sock is first
+            time.sleep(pause)
+        client.close()

@@ -57,6 +57,14 @@ def problems(tmp_path: Path, text: str) -> str:
             "4: arms.baseline.serve.kv_cache.key_bits: 3 has no meaning for a cache that is not quantised",
         ),
         (
+            "arms: {baseline: {urls: ['http://localhost:8080']}}",
+            "1: arms.baseline.urls: a list of 1 holds http://localhost:8080, the gateway's own address",
+        ),
+        (
+            "arms:\n  baseline: {urls: ['http://a:1']}\n  candidate: {urls: ['http://a:1/']}",
+            "3: arms.candidate.urls: a list of 1 holds http://a:1 of the baseline, which would be released",
+        ),
+        (
             "arms: {baseline: {urls: [http://a], long_urls: [http://a]}}",
             "1: arms.baseline.long_urls: a list of 1 needs routing.long_characters",
         ),

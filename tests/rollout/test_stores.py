@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from dataclasses import replace
@@ -11,6 +12,8 @@ import pytest
 
 from kvant.errors import StoreError
 from kvant.rollout import state as states
+from kvant.rollout.controller import Controller
+from kvant.rollout.plan import Plan
 from kvant.rollout.state import State
 from kvant.rollout.stores import Store, open_store
 from tests.rollout.conftest import RedisServer
@@ -129,3 +132,44 @@ def test_a_lost_redis_is_an_error_soon_and_comes_back(redis_server: RedisServer)
 def test_an_address_that_is_none_is_refused():
     with pytest.raises(StoreError, match="address of Redis"):
         open_store("redis://host:port")
+
+
+STRANGE: list[dict[str, object]] = [
+    {"weight": "0.5"}, {"weight": 7}, {"weight": float("nan")}, {"weight": -0.5}, {"weight": None},
+    {"phase": "most"}, {"stage": -3}, {"stage": 10**9}, {"version": "9"}, {"version": 2**80},
+    {"dwelt": float("inf")}, {"salt": None}, {"paused": 1}, {"generation": True}, {"history": None},
+    {"history": [{"at": 1}]}, {"more": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", STRANGE, ids=str)
+def test_what_is_no_state_is_refused_and_moves_no_traffic(tmp_path: Path, change: dict[str, object]):
+    file = tmp_path / "rollout.db"
+    store = open_store(str(file))
+    controller = Controller(Plan(), store, "low-bit")
+    controller.command("start", "ann")
+    state = store.read()
+    assert state is not None
+    body = state.plain() | {"version": 9, "phase": "full", "weight": 1.0} | change
+    with sqlite3.connect(file) as other:
+        other.execute("UPDATE state SET version = 9, body = ?", (json.dumps(body),))
+    with pytest.raises(StoreError):
+        store.read()
+    controller.tick()
+    assert {controller.choose(str(n)) for n in range(50)} == {"baseline"}
+    assert controller.status()["trouble"]
+    assert Controller(Plan(), store, "low-bit").choose("x") == "baseline"
+    store.close()
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf", "many"])
+def test_a_sum_that_is_no_number_is_refused(redis_server: RedisServer, value: str):
+    import redis
+
+    store = open_store(redis_server.url)
+    store.add("one", 1, 1, 0, {"compared": 2.0})
+    with redis.Redis(unix_socket_path=f"{redis_server.folder}/s") as other:
+        other.hset("kvant:{rollout}:evidence:1:0", "compared", value)
+    with pytest.raises(StoreError):
+        store.sums(1, 1)
+    store.close()

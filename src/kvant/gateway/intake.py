@@ -16,12 +16,17 @@ from kvant.http.body import Refused
 
 ANSWER_TOKENS = 256
 """Reserved for an answer whose request does not say how long it may be."""
+LENGTHS = ("max_tokens", "max_completion_tokens")
 CHARACTERS_PER_TOKEN = 4
 """What a token holds, roughly: for reserving, never for charging."""
 
 
 def check(parsed: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """The request within the limits, its answer bounded; `Refused` names the limit that it is over."""
+    for name in LENGTHS:
+        if parsed.get(name) is not None and type(parsed[name]) is not int:
+            # Engines would take "1000" and 1e3 for numbers, and our limits would not see them.
+            raise Refused(envelope.bad_request(f"{name} must be a whole number", name))
     most, characters = limits.prompt_characters, prompt.length(parsed)
     if most is not None and characters > most:
         text = f"the prompt has {characters} characters, over the limit of {most}"
@@ -68,5 +73,5 @@ def priority(header: str | None) -> Priority:
 
 
 def _asked(parsed: Mapping[str, Any]) -> int | None:
-    asked = [parsed.get(name) for name in ("max_tokens", "max_completion_tokens")]
+    asked = [parsed.get(name) for name in LENGTHS]
     return max((one for one in asked if type(one) is int), default=None)

@@ -38,6 +38,9 @@ class Gone(Exception):
 
 async def read(headers: Headers, receive: Receive, limit: int = MAX_BYTES) -> bytes:
     """The whole body; raises `Refused` over `limit` or `MAX_SECONDS`, `Gone` when the client left."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        # A proxy before us may have read another body, and taken our next request for the rest of it.
+        raise Refused(envelope.two_lengths())
     declared = headers.get("content-length", "0")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
         raise Refused(envelope.too_large(limit))

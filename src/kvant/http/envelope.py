@@ -36,7 +36,7 @@ class Refusal:
             headers["Retry-After"] = str(self.retry_after)
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        if self.status in (408, 413, 503):
+        if self.status in (408, 413, 503) or self.reason == "framing":
             # The rest of the body is not read, or the process is about to go: do not reuse the connection.
             headers["Connection"] = "close"
         return headers
@@ -54,6 +54,11 @@ class Refusal:
 
 def bad_request(message: str, param: str | None = None) -> Refusal:
     return Refusal(400, "malformed", "BadRequestError", message, param)
+
+
+def two_lengths() -> Refusal:
+    message = "Content-Length stands beside Transfer-Encoding"
+    return Refusal(400, "framing", "BadRequestError", message)
 
 
 def too_large(limit: int) -> Refusal:
@@ -111,7 +116,7 @@ def understood(status: int, body: bytes, request_id: str) -> Refusal:
         return internal(request_id)
     try:
         error = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         error = {}
     detail = error.get("error", error) if isinstance(error, dict) else {}
     detail = detail if isinstance(detail, dict) else {"message": detail}

@@ -17,6 +17,9 @@ from kvant.http.certificate import Certificate
 CLOSE_SECONDS = 3
 MAX_HEADER_BYTES = 65_536
 HEAD_SECONDS = 10
+KEEP_SECONDS = 75
+"""How long a quiet connection stays open after an answer. Clients such as OpenAI's leave one after 5 s: who
+closes while a request is under way resets it, so that must not be us."""
 BACKLOG = 4096
 """Connections that the kernel holds while the loop is busy: a thousand streams may begin at once."""
 
@@ -66,6 +69,7 @@ class Listener(uvicorn.Server):
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 server_header=False,
                 proxy_headers=False,  # or anybody on loopback could choose the address he comes from
+                timeout_keep_alive=KEEP_SECONDS,
                 timeout_graceful_shutdown=CLOSE_SECONDS,
                 backlog=BACKLOG,
             )

@@ -6,8 +6,9 @@ idle ── start ─> shadow ── promote ─> canary ── promote ─> ...
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kvant.errors import RolloutError
 from kvant.rollout.plan import Plan
@@ -15,6 +16,9 @@ from kvant.rollout.plan import Plan
 Phase = Literal["idle", "shadow", "canary", "full", "rolled_back"]
 Command = Literal["start", "promote", "pause", "resume", "rollback"]
 REMEMBERED = 50
+MOST = 1 << 53
+STAGES = 10_000
+"""More phases than any plan has."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,23 @@ class State:
 
     @staticmethod
     def of(plain: dict[str, Any]) -> State:
-        history = tuple(Entry(**entry) for entry in plain["history"])
-        return State(**plain | {"history": history})
+        """What `plain` gave; `ValueError`, `KeyError` or `TypeError` where it is no state: somebody else
+        wrote it, and traffic must not follow."""
+        state = State(**plain | {"history": tuple(Entry(**entry) for entry in plain["history"])})
+        counts = (state.version, state.generation, state.stage)
+        sound = (
+            all(type(one) is int and 0 <= one <= MOST for one in counts)
+            and state.phase in get_args(Phase)
+            and 0 <= float(state.weight) <= 1
+            and 0 <= float(state.dwelt) < math.inf
+            and all(type(one) in (int, float) for one in (state.weight, state.dwelt))
+            and all(isinstance(one, str) for one in (state.candidate, state.salt))
+            and type(state.paused) is bool
+            and state.stage <= STAGES
+        )
+        if not sound:
+            raise ValueError("what is kept there is no state of a rollout")
+        return state
 
 
 def start(state: State, candidate: str, salt: str, at: float, who: str) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from operator import add
+from typing import Any
 
 from kvant.rollout import bets
 from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
@@ -20,6 +21,14 @@ CLIP = 10
 SLOWEST = 0.1
 """Share of the baseline's requests that count as slow."""
 STEP = 0.05
+
+
+def sum_of(value: Any) -> float:
+    """A sum as a store gives it; `ValueError` or `TypeError` where it is none."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("a sum of evidence is no number")
+    return number
 
 
 def plus(*parts: Sums) -> dict[str, float]:

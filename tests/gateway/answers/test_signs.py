@@ -134,6 +134,20 @@ def test_json_that_ends_too_early_is_broken_only_if_nothing_cut_it() -> None:
     assert signs(case, "length") == ()
 
 
+def test_to_stop_at_once_is_a_sign_unless_a_tool_was_called_or_it_was_cut() -> None:
+    asked = Call("c", "/v1/chat/completions", {}, "", "")
+
+    def found(**said: object) -> tuple[str, ...]:
+        return finished.found(asked, Answer(**said), Usual(), watched=True)  # type: ignore[arg-type]
+
+    assert found(text="", finish="stop", tokens=1) == ("empty",)
+    assert found(text=" \n", finish="stop", tokens=2) == ("empty",)
+    assert found(text="", finish="stop", tokens=90) == ()  # it reasoned
+    assert found(text="", finish="tool_calls", tokens=1, tools=("{}",)) == ()
+    assert found(text="", finish="length", tokens=1) == ()
+    assert found(text="4", finish="stop", tokens=1) == ()
+
+
 def test_of_an_answer_that_was_watched_only_the_end_is_looked_at() -> None:
     loop, cut = Case("loop", "Why?", "the " * 400), Case("cut", "Rows?", '{"a": [1, 2', JSON)
     for case, watched, expected in ((loop, False, ("repetition",)), (loop, True, ()), (cut, True, ("json",))):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import resource
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -111,6 +115,67 @@ def test_a_full_disk_loses_rows_and_says_so_later(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["id"], row.get("lost")) for row in rows] == [("before", None), ("after", 1)]
     assert verify(path).wrong == ""
+
+
+def test_a_row_of_which_the_disk_took_a_part_is_lost_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(Audit(file=path))
+    log.write({"id": "before"})
+    end = time.monotonic() + 5
+    while not path.stat().st_size:
+        assert time.monotonic() < end
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
+    try:
+        log.write({"id": "lost"})
+        while not log.lost:
+            assert time.monotonic() < end
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    log.write({"id": "after"})
+    log.close()
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["id"], row.get("lost")) for row in rows] == [("before", None), ("after", 1)]
+    assert verify(path).wrong == ""
+
+
+def test_two_gateways_do_not_write_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    first = AuditLog(Audit(file=path))
+    with pytest.raises(ConfigError, match="is written by another gateway"):
+        AuditLog(Audit(file=path))
+    first.close()
+    written(path, 1)
+
+
+class Hanging(io.BytesIO):
+    """A file of a disk that is gone, as a network may be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back = threading.Event()
+
+    def write(self, _: object) -> int:
+        self.back.wait(30)
+        raise OSError(errno.EIO, "gone")
+
+
+def test_a_disk_that_hangs_does_not_keep_the_gateway_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvant.gateway.audit.log.MAX_WAITING", 2)
+    monkeypatch.setattr("kvant.gateway.audit.log.CLOSE_SECONDS", 0.1)
+    log = AuditLog(Audit(file=tmp_path / "audit.jsonl"))
+    assert log._file is not None
+    log._file.close()
+    log._file = disk = Hanging()
+    while not log.lost:
+        log.write({"id": "waits"})
+    ending = threading.Thread(target=log.close, daemon=True)
+    ending.start()
+    ending.join(5)
+    assert not ending.is_alive()
+    disk.back.set()
 
 
 def test_no_log_is_no_whole_log(tmp_path: Path) -> None:

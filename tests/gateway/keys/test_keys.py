@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import stat
 import threading
 from pathlib import Path
@@ -116,6 +117,26 @@ def test_a_changed_file_counts_and_a_damaged_one_does_not(
     assert opened.ring().admit(f"Bearer {text}", 0.0) is not None
     with changing(file) as write:
         write(Keyring())
+    assert opened.ring().admit(f"Bearer {text}", 0.0) is None
+
+
+def test_a_key_revoked_while_the_file_cannot_be_opened_is_revoked_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOOK_SECONDS", 0.0)
+    file = tmp_path / "keys.json"
+    key, text = made("one", ("generate",), now=0.0)
+    with changing(file) as write:
+        write(Keyring([key]))
+    opened = KeyFile(file)
+    with changing(file) as write:
+        write(Keyring())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        assert opened.ring().admit(f"Bearer {text}", 0.0) is not None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert opened.ring().admit(f"Bearer {text}", 0.0) is None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from kvant.gateway.answers.breaker import Outcome
+from kvant.gateway.answers.fuse import outcome
 from kvant.gateway.app import Gateway
 from kvant.gateway.call import Call
 from kvant.gateway.roles import Sign
@@ -153,3 +155,36 @@ def test_a_sentinel_that_fails_stops_nothing(engines: tuple[Engine, Engine]) -> 
 
     with Running(settings(*([one] for one in engines)), plugged(Seen(), Failing())) as gateway:
         assert len(spoken(gateway, max_tokens=7)[0].split()) == 7
+
+
+def test_what_only_the_candidate_refuses_the_baseline_answers(engines: tuple[Engine, Engine]) -> None:
+    baseline, candidate = engines
+    candidate.fault = "echo"
+    seen = Seen()
+    with Running(settings([baseline], [candidate]), plugged(seen, Guard())) as gateway:
+        text, chunks = spoken(gateway, max_tokens=6)
+        whole = gateway.post({"messages": HELLO, "max_tokens": 6}).json()["choices"][0]["message"]
+    assert text == whole["content"] != ""
+    assert [one.choices[0].delta.role for one in chunks if one.choices].count("assistant") == 1
+    for served in seen.served:
+        assert (served.arm, served.status, served.error, served.tripped) == ("candidate", 200, "", "refusal")
+        assert outcome(served) is Outcome.TRIPPED
+
+
+def test_what_both_arms_refuse_is_the_clients_own_fault(engines: tuple[Engine, Engine]) -> None:
+    seen = Seen()
+    with Running(settings(*([one] for one in engines)), plugged(seen, Guard())) as gateway:
+        told = gateway.post({"messages": HELLO, "max_tokens": -1})
+    assert (told.status_code, "positive integer" in told.text) == (400, True)
+    assert [(one.error, one.tripped) for one in seen.served] == [("refused", "")]
+    assert outcome(seen.served[0]) is Outcome.NEITHER
+
+
+def test_where_no_baseline_runs_the_candidates_refusal_stands(engines: tuple[Engine, Engine]) -> None:
+    seen = Seen()
+    with Engine() as gone:
+        pass
+    with Running(settings([gone], [engines[1]]), plugged(seen, Guard())) as gateway:
+        told = gateway.post({"messages": HELLO, "max_tokens": -1})
+    assert (told.status_code, "positive integer" in told.text) == (400, True)
+    assert [(one.error, one.tripped) for one in seen.served] == [("refused", "")]

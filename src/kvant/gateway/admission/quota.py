@@ -51,13 +51,17 @@ class Quota:
     def take(self, tokens: float, now: float) -> None:
         self.used += 1
         for what, bucket in self._buckets.items():
-            bucket.take(tokens if what == "tokens" else 1, now)
+            bucket.take(self._reserved(tokens) if what == "tokens" else 1, now)
 
     def give(self, reserved: float, spent: float, now: float) -> None:
         """The call has ended: what was reserved beyond what it spent comes back."""
         self.used -= 1
         if "tokens" in self._buckets:
-            self._buckets["tokens"].take(spent - reserved, now)
+            self._buckets["tokens"].take(spent - self._reserved(reserved), now)
+
+    def _reserved(self, tokens: float) -> float:
+        """No more than a full bucket: what a client claims that it may take must keep nobody out for long."""
+        return min(tokens, self._buckets["tokens"].per_minute)
 
     def headers(self, now: float) -> dict[str, str]:
         """OpenAI's x-ratelimit headers."""

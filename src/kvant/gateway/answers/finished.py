@@ -17,6 +17,8 @@ FEWEST, KEPT = 50, 512
 """Answers of the baseline before a length is usual; newest ones that it is taken from."""
 SHORTEST, TIMES = 256, 4
 """A runaway has so many tokens, and so many times the baseline's 95th percentile."""
+AT_ONCE = 2
+"""Tokens of an empty answer: its end. With more of them it may have reasoned."""
 
 
 @dataclass(frozen=True)
@@ -68,4 +70,6 @@ def found(call: Call, answer: Answer, usual: Usual, watched: bool = False) -> tu
         names.append(signs.TOOL_CALL)
     if answer.finish == "length" and usual.far_below(answer.tokens):
         names.append(signs.RUNAWAY)
+    if answer.finish == "stop" and answer.tokens <= AT_ONCE and not (text.strip() or answer.tools):
+        names.append(signs.EMPTY)
     return tuple(names)

@@ -14,5 +14,9 @@ JSON = "json"
 """JSON was asked for, and this is none."""
 TOOL_CALL = "tool_call"
 """Arguments of a tool call that are no JSON object."""
+EMPTY = "empty"
+"""It stopped at once, without a word."""
+REFUSAL = "refusal"
+"""The request was refused, and the baseline answered it."""
 
-SIGNS = (REPETITION, GIBBERISH, SCRIPT, RUNAWAY, JSON, TOOL_CALL)
+SIGNS = (REPETITION, GIBBERISH, SCRIPT, RUNAWAY, JSON, TOOL_CALL, EMPTY, REFUSAL)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import logging
 import os
 import queue
@@ -29,8 +31,14 @@ class AuditLog:
         assert settings.file is not None
         self._path, self._settings = Path(settings.file), settings
         try:
+            self._lock = _locked(self._path)
             self._number, self._before = files.resume(self._path)
             self._file: IO[bytes] | None = self._opened()
+        except BlockingIOError:
+            raise ConfigError(
+                f"audit.file: {self._path} is written by another gateway; give each its own, or rows would "
+                "break each other's chain"
+            ) from None
         except OSError as error:
             raise ConfigError(f"audit.file: {self._path} cannot be written: {error.strerror}") from None
         self.lost = 0
@@ -49,9 +57,11 @@ class AuditLog:
             self._unsaid += 1
 
     def close(self) -> None:
-        """Writes what waits."""
-        self._rows.put(None)
-        self._thread.join(CLOSE_SECONDS)
+        """Writes what waits, as far as the disk takes it in time."""
+        with contextlib.suppress(queue.Full):
+            self._rows.put(None, timeout=CLOSE_SECONDS)
+            self._thread.join(CLOSE_SECONDS)
+        self._lock.close()
 
     def _work(self) -> None:
         while (row := self._rows.get()) is not None:
@@ -78,7 +88,7 @@ class AuditLog:
         said = {**row, "lost": self._unsaid} if self._unsaid else row
         line, found = chain.sealed(said, self._number + 1, self._before)
         if self._file.write(line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # the last bytes of a full disk
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a disk that is full takes a part first
         self._number, self._before = self._number + 1, found
 
     def _opened(self) -> IO[bytes]:
@@ -96,3 +106,15 @@ class AuditLog:
             self._number, self._before = files.resume(self._path)
         except OSError:
             self._file = None
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Held as long as it is open, by one process; `BlockingIOError` where another holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.with_name(path.name + ".lock").open("wb")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        file.close()
+        raise
+    return file

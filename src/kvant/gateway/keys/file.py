@@ -83,6 +83,8 @@ class KeyFile:
         self._stamp = self._look()
         self._looked = time.monotonic()
         self._ring = read(path)
+        self._told: tuple[int, int, int] | None = self._stamp
+        """As the file was when it was last complained of."""
 
     def ring(self) -> Keyring:
         """Looks at the file twice a second at most; a damaged one is logged and changes nothing."""
@@ -91,12 +93,16 @@ class KeyFile:
             self._looked = now
             stamp = self._look()
             if stamp != self._stamp:
-                self._stamp = stamp
                 try:
                     self._ring = read(self._path)
+                    self._stamp = stamp
                     log.info("%d keys read from %s", len(self._ring.keys), self._path)
                 except ConfigError as error:
-                    log.error("%s; the keys of before stay in effect", error)
+                    # Tried again, as what failed may be the reading (no file descriptor left), and what waits
+                    # in the file the end of a key.
+                    if stamp != self._told:
+                        log.error("%s; the keys of before stay in effect", error)
+                    self._told = stamp
         return self._ring
 
     def _look(self) -> tuple[int, int, int] | None:

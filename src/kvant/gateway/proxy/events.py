@@ -18,16 +18,17 @@ class Events:
     """Keeps what has not come whole yet."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now; joined with what is kept, they are what was fed."""
-        data = self._rest + data if self._rest else data
+        seen = max(0, len(self._rest) - 3)  # an end may be cut anywhere; before that there is none
+        self._rest += data
         found, start = [], 0
-        for end in _END.finditer(data):
-            found.append(data[start : end.end()])
+        for end in _END.finditer(self._rest, seen):
+            found.append(bytes(self._rest[start : end.end()]))
             start = end.end()
-        self._rest = data[start:]
+        del self._rest[:start]
         if len(self._rest) > MAX_BYTES:
             raise Broken("an event without end")
         return found
@@ -42,17 +43,19 @@ DONE = b"[DONE]"
 
 
 def content(event: bytes) -> bytes | None:
-    """What stands behind `data:`; None for a comment and whatever else is no data."""
-    if not event.startswith(b"data:"):
-        return None
-    return event[5:].strip()
+    """What stands behind `data:`, wherever in the event; None for a comment and whatever else is no data."""
+    text = event.strip()
+    if text.startswith(b"data:") and b"\n" not in text:
+        return text[5:].strip()
+    lines = [line[5:].strip() for line in text.splitlines() if line.startswith(b"data:")]
+    return b"\n".join(lines) if lines else None
 
 
 def parse(data: bytes) -> dict[str, Any]:
     """The JSON object of an event; `Broken` where it is none."""
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise Broken("an event that is no JSON object")

@@ -37,12 +37,20 @@ class Stream:
         self._held: list[tuple[bytes, int]] = []
         self._holding = False
         self._last: dict[str, Any] = {}
+        self._since = 0.0
+        """When the arm was asked, or wrote its last token."""
 
     def resume(self, rest: Continuation) -> None:
         """The next arm goes on where the text sent so far ends."""
         self._rest = rest
         self._carried, self._held, self._holding = self.sent_tokens, [], False
         self._tally.carry(self._tally.text[: self.sent], self.sent_tokens)
+
+    def await_first(self) -> None:
+        """An arm is asked: of a stream, its first token is waited for from now on."""
+        self._since = time.monotonic()
+        if self._tally.streams:
+            self._wait()
 
     async def forward(self, answer: aiohttp.ClientResponse, sentinel: Sentinel | None) -> bool:
         """False where the sentinel tripped: the client then has nothing of what it kept back.
@@ -53,8 +61,11 @@ class Stream:
         ended = False
         while data := await self._read(answer):
             now, out, tripped = time.monotonic(), [], False
+            tokens = self._tally.tokens
             for event in events.feed(data):
                 inner = content(event)
+                if inner == DONE and not self._last:
+                    raise Broken("a stream without an answer")
                 ended |= inner == DONE
                 if inner is None or inner == DONE:
                     out += self._released() if ended else []
@@ -76,6 +87,9 @@ class Stream:
                     await reply.start(200, EVENT_STREAM)
                 patience.wait("client", self._timeouts.client)
                 await reply.write(b"".join(out))
+            # Comments that keep a connection are no tokens; what the client took its time for is no arm's.
+            later = time.monotonic()
+            self._since = later if self._tally.tokens != tokens else self._since + later - now
             if tripped:
                 return False
         if not ended:
@@ -93,9 +107,12 @@ class Stream:
         await self._reply.end(made({**head, "choices": [choice]}) + b"data: [DONE]\n\n")
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
-        word = "first_token" if self._tally.first is None else "between_tokens"
-        self._patience.wait(word, getattr(self._timeouts, word))
+        self._wait()
         return await answer.content.readany()
+
+    def _wait(self) -> None:
+        word = "first_token" if self._tally.first is None else "between_tokens"
+        self._patience.wait(word, self._since + getattr(self._timeouts, word) - time.monotonic())
 
     def _read_chunk(self, inner: bytes, event: bytes, now: float) -> tuple[bytes | None, str]:
         """The bytes to send for this event, None for none, and its text."""

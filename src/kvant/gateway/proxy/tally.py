@@ -11,6 +11,8 @@ from kvant.gateway.call import Call, Served
 MAX_TEXT = 65_536
 """Characters of an answer that are remembered."""
 MAX_GAPS = 16_384
+MAX_TOKENS = 1 << 30
+"""More than any answer has: a count beyond is none, and neither charged nor added to metrics."""
 
 
 class Tally:
@@ -35,6 +37,10 @@ class Tally:
     @property
     def text(self) -> str:
         return "".join(self._texts)
+
+    @property
+    def streams(self) -> bool:
+        return self._call.streams
 
     @property
     def calls_tools(self) -> bool:
@@ -71,7 +77,8 @@ class Tally:
         for choice in _maps(answer.get("choices"))[:1]:
             message = choice.get("message", {"content": choice.get("text")})
             message = message if isinstance(message, Mapping) else {}
-            text = message.get("content") or ""
+            said = message.get("content")
+            text = said if isinstance(said, str) else ""
             self._take_tools(message.get("tool_calls"))
             self.finish = _word(choice.get("finish_reason"))
         self._texts.clear()
@@ -144,4 +151,4 @@ def _word(value: object) -> str:
 
 
 def _count(value: object, otherwise: int) -> int:
-    return value if type(value) is int and value >= 0 else otherwise
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else otherwise

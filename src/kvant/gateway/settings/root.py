@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -48,6 +49,17 @@ def _contradictions(s: GatewaySettings) -> Iterator[Contradiction]:
     listen, security, scheduling = s.listen, s.security, s.scheduling
     for name, arm in s.arms.named().items():
         yield from _of_arm(f"arms.{name}", arm, s.routing.long_characters)
+        for url in arm.urls:
+            if _leads_here(url, listen):
+                yield Contradiction(
+                    f"arms.{name}.urls", f"holds {url}, the gateway's own address", ("listen.port",)
+                )
+    if s.arms.candidate is not None and (shared := set(s.arms.candidate.urls) & set(s.arms.baseline.urls)):
+        yield Contradiction(
+            "arms.candidate.urls",
+            f"holds {min(shared)} of the baseline, which would be released against itself",
+            ("arms.baseline.urls",),
+        )
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         lone, other = ("tls_key", "tls_certificate")
         if listen.tls_key is None:
@@ -74,6 +86,14 @@ def _contradictions(s: GatewaySettings) -> Iterator[Contradiction]:
         yield Contradiction(
             "scheduling.min_concurrency", "is over max_concurrency", ("scheduling.max_concurrency",)
         )
+
+
+def _leads_here(url: str, listen: Listen) -> bool:
+    """As far as that can be told without asking for names."""
+    found = urlsplit(url)
+    host, port = found.hostname or "", found.port or {"http": 80, "https": 443}[found.scheme]
+    own = is_loopback(host) and (is_loopback(listen.host) or listen.host in ("0.0.0.0", "::"))
+    return port == listen.port and (own or host == listen.host)
 
 
 def _of_arm(place: str, arm: Arm, long: int | None) -> Iterator[Contradiction]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kvant.errors import StoreError
 from kvant.rollout.state import State
-from kvant.rollout.tally import Sums
+from kvant.rollout.tally import Sums, sum_of
 
 WAIT = 1.0
 """Seconds to connect and to answer; longer counts as lost."""
@@ -79,7 +79,7 @@ class Redis:
             rows: list[Any] = [
                 self._redis.hgetall(self._evidence(generation, stage)) for stage in range(stages)
             ]
-            return [{name: float(value) for name, value in row.items()} for row in rows]
+            return [{name: sum_of(value) for name, value in row.items()} for row in rows]
 
     def _evidence(self, generation: int, stage: int) -> str:
         return f"{self._prefix}:evidence:{generation}:{stage}"

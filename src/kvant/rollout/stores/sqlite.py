@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kvant.errors import StoreError
 from kvant.rollout.state import State
-from kvant.rollout.tally import Sums
+from kvant.rollout.tally import Sums, sum_of
 
 SCHEMA = 1
 WAIT = 2.0
@@ -91,7 +91,7 @@ class Sqlite:
                 "SELECT stage, name, value FROM evidence WHERE generation = ? AND stage < ?",
                 (generation, stages),
             ):
-                found[stage][name] = value
+                found[stage][name] = sum_of(value)
         return list(found)
 
     def close(self) -> None:

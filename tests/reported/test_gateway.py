@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import secrets
@@ -52,14 +53,12 @@ def test_h5_50_no_slot_leaks_however_a_stream_ends(engine: Engine, key: tuple[Pa
     made_settings = settings([engine], security={"key_file": file}, timeouts={"first_token": 0.03})
 
     async def one(client: openai.AsyncOpenAI) -> None:
-        try:
+        with contextlib.suppress(openai.APIError, StopAsyncIteration):
             stream = await client.chat.completions.create(
                 model=MODEL, messages=HELLO, stream=True, max_tokens=50, extra_body={"fault": fault}
             )
-            await stream.__anext__()
-            await stream.close()
-        except (openai.APIError, StopAsyncIteration):
-            pass
+            async with stream:
+                await stream.__anext__()
 
     async def all_of_them(gateway: Running) -> None:
         async with openai.AsyncOpenAI(base_url=gateway.url + "/v1", api_key=text, max_retries=0) as client:

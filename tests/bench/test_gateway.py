@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvant.bench.gateway import run
 from kvant.bench.gateway.client import Heard
 from kvant.bench.gateway.run import Plan
 
 
+@pytest.mark.slow
 def test_both_sides_are_measured_and_streams_are_held() -> None:
     said: list[str] = []
     plan = Plan(streams=4, tokens=5, per_token=0.01, rounds=2, seconds=0.5, held=20, held_seconds=2.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from kvant.bench.serve import shares
 from tests.e2e.fixtures import server, start
 from tests.e2e.server import MODEL, Server
@@ -11,6 +13,7 @@ from tests.e2e.server import MODEL, Server
 __all__ = ["server", "start"]
 
 
+@pytest.mark.slow
 def test_a_server_tells_what_its_steps_are_spent_on(server: Server) -> None:
     before = shares.read(server.url)
     server.client().completions.create(model=MODEL, prompt="A cat", max_tokens=4)

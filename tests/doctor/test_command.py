@@ -44,6 +44,7 @@ def test_this_environment_is_ready(tmp_path: Path) -> None:
     assert found["device"]["cores"]
 
 
+@pytest.mark.slow
 def test_a_planted_trap_and_a_plugin_left_out_fail(tmp_path: Path) -> None:
     planted = tmp_path / "torchvision-0.99.0.dist-info"
     planted.mkdir()

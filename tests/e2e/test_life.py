@@ -101,6 +101,7 @@ def test_ctrl_c_drains_and_a_second_one_stops_at_once(tmp_path: Path) -> None:
         assert not psutil.wait_procs(processes, timeout=5)[1]
 
 
+@pytest.mark.slow
 def test_a_signal_while_the_engine_loads_stops_everything_soon(tmp_path: Path) -> None:
     with serving(tmp_path, small()) as server:
         engine = until(lambda: [one for one in server.processes() if "EngineCore" in one.name()], 120)

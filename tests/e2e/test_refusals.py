@@ -60,6 +60,7 @@ def test_an_empty_file_of_keys_is_refused(tmp_path: Path) -> None:
     assert f"{keys} holds no key" in refused(tmp_path, small(security={"api_key_file": str(keys)}))
 
 
+@pytest.mark.slow
 def test_a_hub_that_does_not_answer_is_told_with_what_needs_no_hub(tmp_path: Path) -> None:
     with serving(tmp_path, small(), "nobody/nothing", env={"HF_HUB_OFFLINE": "1"}) as server:
         assert server.process.wait(60) == 2

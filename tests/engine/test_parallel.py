@@ -12,6 +12,7 @@ from tests.engines import MakeEngine, Models
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
+@pytest.mark.slow
 def test_two_ranks_answer_like_one(engine: MakeEngine, models: Models) -> None:
     prompts = [prompt(300, 1), prompt(20, 2)]
     first, second = sorted(os.sched_getaffinity(0))[:2]

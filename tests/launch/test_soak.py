@@ -104,6 +104,7 @@ def test_requests_that_fail_are_told_by_kind() -> None:
     assert "long: status 400" in requests.found
 
 
+@pytest.mark.slow
 def test_a_real_server_gives_all_blocks_back(server: Server) -> None:
     """Eight seconds are too short for memory and latency; blocks, requests and failures are judged."""
     limits = Soak(seconds=8, streams=3, prompt=64, answer=16)

@@ -104,6 +104,7 @@ def pull_demo() -> Path:
     return Path(output.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_demo_model_speaks() -> None:
     dtype, _, text = generate(pull_demo(), "The capital of France is")
     assert dtype == "torch.bfloat16"

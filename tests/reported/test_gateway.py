@@ -45,6 +45,8 @@ def rows(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
+# A stream that is left alone leaves generators of the client's library to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("how", ["cancelled", "timeout", "502"])
 def test_h5_50_no_slot_leaks_however_a_stream_ends(engine: Engine, key: tuple[Path, str], how: str) -> None:
     file, text = key
@@ -57,8 +59,8 @@ def test_h5_50_no_slot_leaks_however_a_stream_ends(engine: Engine, key: tuple[Pa
             stream = await client.chat.completions.create(
                 model=MODEL, messages=HELLO, stream=True, max_tokens=50, extra_body={"fault": fault}
             )
-            async with stream:
-                await stream.__anext__()
+            await stream.__anext__()
+            await stream.close()
 
     async def all_of_them(gateway: Running) -> None:
         async with openai.AsyncOpenAI(base_url=gateway.url + "/v1", api_key=text, max_retries=0) as client:

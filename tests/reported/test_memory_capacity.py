@@ -47,7 +47,7 @@ def preemptions(llm: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    "name", ["int8", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bf16", "codebook4"))]
+    "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("int8", "bf16", "codebook4")]
 )
 def test_h5_32_b11_resident_memory_holds_the_pages_and_no_16_bit_copy(models: Models, name: str) -> None:
     """What 8,000 more blocks add to a process, and what serving 30,000 tokens adds to that: nothing."""

@@ -35,7 +35,7 @@ def test_h5_07_the_longest_prompts_need_no_more_than_start_up_reserved(engine: M
     [
         pytest.param(1, {}, marks=pytest.mark.slow),
         (3, {"sinks": 4, "window": 64}),
-        (7, {}),
+        pytest.param(7, {}, marks=pytest.mark.slow),
         pytest.param(7, {"sinks": 4, "window": 20}, marks=pytest.mark.slow),
     ],
 )

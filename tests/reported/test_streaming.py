@@ -76,6 +76,7 @@ def test_h5_48_no_character_is_cut_in_half(server: Server) -> None:
     assert not any("\ufffd" in piece for piece in pieces)
 
 
+@pytest.mark.slow
 def test_h5_48_bytes_that_are_no_characters_cost_linear_time(server: Server) -> None:
     # vLLM keeps back what is not yet a character: of bytes that never become one, nothing is sent.
     byte = first_byte(server, "\U0001f9ff")

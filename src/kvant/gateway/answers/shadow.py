@@ -25,9 +25,9 @@ from kvant.rollout.evidence import BASELINE, CANDIDATE
 SKIPPED = ("sample", "kind", "tools", "twice", "in_flight", "load", "size", "tokens")
 """Why a call was not copied: not drawn; not one text asked for; tools with effects; its id is under way; too
 many copies; the candidate is loaded; too large; the tokens of this minute are spent."""
-ENDED = ("answered", "failed", "late", "left", "shed")
-"""What became of a copy. No evidence: not done in its time, as copies wait behind all else; its client left;
-load came up, or the candidate had no room for it."""
+ENDED = ("answered", "failed", "left", "shed")
+"""What became of a copy. No evidence: its client left; load came up, the candidate had no room for it, or it
+was not done in its time, as copies wait behind all else."""
 CHARACTERS = 4
 """Of a token, for an estimate."""
 LONGEST_CALL = 3600.0
@@ -125,8 +125,6 @@ class Shadow:
         s = self._settings
         body = mirror.copy(call.body, s.max_tokens, s.priority)
         answer: Answer | None = None
-        began = self._now()
-        # Without an answer nothing is known of its cost: the estimate stands.
         try:
             found = await self._asker.ask(CANDIDATE, call.path, body, seconds=s.seconds, headers=mirror.LOW)
             answer = response.answer(found, CANDIDATE)
@@ -135,9 +133,7 @@ class Shadow:
             self.ended_as["shed"] += 1
             return
         except EngineError:
-            if self._now() - began >= s.seconds:
-                self.ended_as["late"] += 1
-                return
+            pass  # counted below; nothing is known of its cost, so the estimate stands
         served = self._running[call.id].served
         await asyncio.wait({served}, timeout=LONGEST_CALL)
         self.ended_as["answered" if answer else "failed"] += 1

@@ -10,10 +10,9 @@ from typing import Any
 
 from kvant.errors import EngineError, NoRoom
 from kvant.gateway.arms.arm import Arm
-from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream
+from kvant.gateway.arms.replica import Replica
+from kvant.gateway.arms.upstream import Broken, Unreachable, Upstream, whole
 
-MAX_BYTES = 64 << 20
-"""Of an answer; log-probabilities of a long prompt are large."""
 FULL = (429, 503)
 
 
@@ -45,19 +44,15 @@ class ArmAsker:
         except (Unreachable, Broken) as error:
             raise EngineError(f"arm {arm} did not answer {path}: {error}") from None
 
-    async def _ask(self, replica: Any, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
+    async def _ask(self, replica: Replica, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
         async with self._upstream.request("POST", replica, path, body, headers) as answer:
             if answer.status != 200:
                 kind = NoRoom if answer.status in FULL else EngineError
                 raise kind(f"{replica.url} answered {path} with status {answer.status}")
-            content = bytearray()
-            async for piece in answer.content.iter_any():
-                content += piece
-                if len(content) > MAX_BYTES:
-                    raise EngineError(f"{replica.url} answered {path} with over {MAX_BYTES} bytes")
+            content = await whole(answer)
         try:
             found = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise EngineError(f"{replica.url} answered {path} with no JSON object")

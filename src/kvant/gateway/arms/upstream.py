@@ -14,6 +14,8 @@ KEEP_SECONDS = 3.0
 """Less than the 5 s after which uvicorn closes a quiet connection, so that no request meets a closed one."""
 LARGE = 1 << 20
 """Bytes of a body that is sent in parts."""
+MAX_BYTES = 64 << 20
+"""Of an answer in one piece; log-probabilities of a long prompt are large."""
 
 
 class Unreachable(Exception):
@@ -75,3 +77,13 @@ class Upstream:
                 answer.close() if not answer.content.at_eof() else answer.release()
         finally:
             replica.inflight -= counted
+
+
+async def whole(answer: aiohttp.ClientResponse) -> bytes:
+    """The body; `Broken` where it has no end."""
+    content = bytearray()
+    async for piece in answer.content.iter_any():
+        content += piece
+        if len(content) > MAX_BYTES:
+            raise Broken("an answer without end")
+    return bytes(content)

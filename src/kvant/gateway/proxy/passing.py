@@ -6,10 +6,9 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from kvant.gateway.arms.upstream import Broken, Unreachable
+from kvant.gateway.arms.upstream import Broken, Unreachable, whole
 from kvant.gateway.cast import BASELINE
 from kvant.gateway.proxy.backend import Backend
-from kvant.gateway.proxy.relay import whole
 from kvant.gateway.proxy.reply import Reply
 from kvant.http import envelope
 from kvant.http.body import Refused

@@ -12,7 +12,7 @@ import aiohttp
 from kvant.gateway.answers.signs import REFUSAL
 from kvant.gateway.answers.takeover import Continuation, continuation
 from kvant.gateway.arms.replica import Replica
-from kvant.gateway.arms.upstream import Broken, Unreachable
+from kvant.gateway.arms.upstream import Broken, Unreachable, whole
 from kvant.gateway.call import Call
 from kvant.gateway.cast import Cast, read
 from kvant.gateway.proxy.backend import Backend
@@ -24,8 +24,6 @@ from kvant.gateway.roles import Sentinel, Sign
 from kvant.http import envelope
 from kvant.http.envelope import Refusal
 
-MAX_BYTES = 64 << 20
-"""Of an answer in one piece."""
 FINISH = "error"
 """Finish reason of an answer that was stopped; its stop reason is `kvant:` and the sign."""
 ELSEWHERE = (502, 503)
@@ -156,15 +154,6 @@ class Relay:
             place, name = (choice["message"], "content") if "message" in choice else (choice, "text")
             place[name] = place[name][: sentinel.clean()]
         await self._reply.whole(200, "application/json", json.dumps(self._answer).encode())
-
-
-async def whole(answer: aiohttp.ClientResponse) -> bytes:
-    content = bytearray()
-    async for piece in answer.content.iter_any():
-        content += piece
-        if len(content) > MAX_BYTES:
-            raise Broken("an answer without end")
-    return bytes(content)
 
 
 def _object(body: bytes) -> dict[str, Any]:

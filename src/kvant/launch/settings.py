@@ -12,7 +12,7 @@ from pydantic import Field
 
 from kvant.config.docs import dump
 from kvant.config.section import File, Section
-from kvant.errors import CalibrationError, ConfigError
+from kvant.errors import ConfigError
 from kvant.quality.gate.settings import Settings as Gate
 from kvant.recipes import strict
 
@@ -71,12 +71,7 @@ class Settings(Section):
 
 def load(path: Path | None) -> Settings:
     """The settings in a file, all defaults without one; `ConfigError` names file, line and field."""
-    if path is None:
-        return Settings()
-    try:
-        return strict.load(path, Settings)[0]
-    except CalibrationError as error:
-        raise ConfigError(str(error)) from None
+    return Settings() if path is None else strict.settings(path, Settings)
 
 
 def example() -> str:

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from kvant.config.section import Section
 from kvant.config.words import near
 from kvant.errors import ConfigError
-from kvant.plan.strict import load
+from kvant.recipes.strict import settings
 
 FILE = Path(__file__).with_name("assumptions.yaml")
 
@@ -54,7 +54,7 @@ class _File(Section):
 
 def assumptions(file: Path | None = None, fixed: Iterable[str] = ()) -> dict[str, Range]:
     """Ours, those of `file` in their place, and `name=value` without a range."""
-    found = _ranges(load(FILE, _File)) | (_ranges(load(file, _File)) if file else {})
+    found = _ranges(settings(FILE, _File)) | (_ranges(settings(file, _File)) if file else {})
     for text in fixed:
         name, _, value = text.partition("=")
         if name not in found:

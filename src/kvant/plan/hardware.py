@@ -10,7 +10,7 @@ from pydantic import Field
 from kvant.config.section import Section, Text
 from kvant.config.words import near
 from kvant.errors import ConfigError
-from kvant.plan.strict import load
+from kvant.recipes.strict import settings
 
 FILE = Path(__file__).with_name("hardware.yaml")
 
@@ -36,8 +36,8 @@ class Catalogue(Section):
 
 def devices(file: Path | None = None) -> dict[str, Device]:
     """Ours, with those of `file` added and put in place of ours."""
-    found = load(FILE, Catalogue).devices
-    return found | load(file, Catalogue).devices if file else found
+    found = settings(FILE, Catalogue).devices
+    return found | settings(file, Catalogue).devices if file else found
 
 
 def find(name: str, known: dict[str, Device]) -> Device:

@@ -39,6 +39,14 @@ def load(path: Path, record: type[Record]) -> tuple[Record, Node]:
     return found, document.root
 
 
+def settings(path: Path, record: type[Record]) -> Record:
+    """The record in a file that a person wrote to steer a command: what is wrong is a `ConfigError`."""
+    try:
+        return load(path, record)[0]
+    except CalibrationError as error:
+        raise ConfigError(str(error)) from None
+
+
 def line_of(node: Node, place: Iterable[str | int]) -> int:
     """The line of a field, or of the nearest collection around it."""
     line = node.line

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from kvant.config.docs import dump
 from kvant.config.section import File, Section
 from kvant.config.words import near, show
-from kvant.errors import CalibrationError, ConfigError
+from kvant.errors import ConfigError
 from kvant.recipes import strict
 
 Suite = Literal["fidelity", "needle", "golden", "longqa", "summary", "code", "long"]
@@ -134,12 +134,7 @@ class Settings(Section):
 
 def load(path: Path | None) -> Settings:
     """The settings in a file, all defaults without one; `ConfigError` names file, line and field."""
-    if path is None:
-        return Settings()
-    try:
-        return strict.load(path, Settings)[0]
-    except CalibrationError as error:
-        raise ConfigError(str(error)) from None
+    return Settings() if path is None else strict.settings(path, Settings)
 
 
 def override(settings: Settings, suites: str | None, seed: int | None) -> Settings:

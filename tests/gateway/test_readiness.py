@@ -45,12 +45,14 @@ def test_a_candidate_that_loads_is_not_blamed_and_its_users_are_answered(tmp_pat
     """As after a restart of a gateway with engines of its own."""
     with (
         Engine() as baseline,
-        Engine(ready=False, fault="503") as candidate,
+        Engine() as candidate,
         gateway(tmp_path, baseline, candidate, **FAST) as running,
     ):
-        until(lambda: ups(running) == {"baseline": 1, "candidate": 0})
+        until(lambda: ups(running) == {"baseline": 1, "candidate": 1})
         for name in ("start", "promote", "promote"):
             command(running, name)
+        candidate.ready, candidate.fault = False, "503"
+        until(lambda: ups(running) == {"baseline": 1, "candidate": 0})
         sent = 0
         traffic(running, lambda: len(baseline.requests) >= 20)
         assert status(running)["weight"] == 1

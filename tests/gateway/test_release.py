@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import httpx
 
 from kvant.gateway.app import Gateway
 from kvant.gateway.release import Release
+from tests.e2e.server import until
 from tests.gateway.engine import Engine
 from tests.gateway.running import HELLO, Running, settings
 
@@ -116,3 +119,33 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
                 before["phase"],
                 before["weight"],
             )
+
+
+def test_what_an_administrator_does_is_in_the_audit_log(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    with Engine() as baseline, Engine() as candidate:
+        with gateway(tmp_path, baseline, candidate, audit={"file": log}) as running:
+            command(running, "start")
+            status(running)
+            assert httpx.post(f"{running.url}/rollout/resume").status_code == 409
+        rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(row["path"], row["status"], row["outcome"]) for row in rows] == [
+        ("/rollout/start", 200, "steered"),
+        ("/rollout/resume", 409, "steered"),
+    ]
+
+
+def test_a_candidate_that_is_down_is_not_promoted_and_time_stands_still(tmp_path: Path) -> None:
+    with Engine() as baseline, ExitStack() as engines:
+        candidate = engines.enter_context(Engine())
+        with gateway(tmp_path, baseline, candidate) as running:
+            command(running, "start")
+            engines.close()
+            until(lambda: status(running)["trouble"], 10)
+            assert status(running)["trouble"] == "no replica of the candidate is up"
+            before = status(running)["dwelt"]
+            time.sleep(1.2)
+            assert status(running)["dwelt"] == before
+            refused = httpx.post(f"{running.url}/rollout/promote")
+            assert refused.status_code == 409
+            assert refused.json()["detail"] == "promote: no replica of the candidate is up"

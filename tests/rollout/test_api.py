@@ -134,7 +134,7 @@ def test_the_command_names_what_went_wrong(url: str, kvant_command: Kvant, monke
     assert (refused.status, refused.err) == (2, "error: promote: this candidate has not been started\n")
     monkeypatch.delenv("KVANT_ADMIN_KEY")
     assert (
-        "wants an administrator's key; set KVANT_ADMIN_KEY"
+        "wants an administrator's key, and KVANT_ADMIN_KEY is not set"
         in kvant_command("rollout", "status", "--url", url).err
     )
     nobody = kvant_command("rollout", "status", "--url", "http://127.0.0.1:9")

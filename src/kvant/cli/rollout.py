@@ -75,7 +75,10 @@ def _ask(method: str, url: str, path: str) -> dict[str, Any]:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise RolloutError(f"--url {url}: no gateway answers: {error}") from None
     if answer.status_code in (401, 403):
-        raise RolloutError(f"{where}: the gateway wants an administrator's key; set {KEY}")
+        wrong = "is not accepted, or has not the scope admin" if key else "is not set"
+        raise RolloutError(f"{where}: the gateway wants an administrator's key, and {KEY} {wrong}")
+    if answer.status_code == 404:
+        raise RolloutError(f"--url {url}: no rollout there: a gateway without a candidate, or none (no /v1)")
     if answer.is_error or not isinstance(found, dict) or "quantities" not in found:
         detail = found.get("detail") if isinstance(found, dict) else None
         raise RolloutError(str(detail or f"{where}: status {answer.status_code}, not a rollout's"))

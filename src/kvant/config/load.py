@@ -69,11 +69,12 @@ def resolve_as(
     *,
     flags: Mapping[str, str] | None = None,
     engine_check: EngineCheck | None = None,
+    example: str = "kvant config example > FILE",
 ) -> Loaded[Root]:
-    """The same for a file of another kind: `root` is the section of its sections."""
+    """The same for a file of another kind: `root` is the section of its sections, `example` writes one."""
     sources = Sources()
     if path is not None:
-        sources.add_file(read(_bytes(Path(path)), str(path)), str(path))
+        sources.add_file(read(_bytes(Path(path), example), str(path)), str(path))
     for field, value in (overrides or {}).items():
         flag = (flags or {}).get(field, "override")
         sources.add_flag(flag, tuple(field.split(".")), value)
@@ -83,12 +84,12 @@ def resolve_as(
     return Loaded(settings, sources)
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path, example: str) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; write one with `kvant config example > FILE`") from None
+        raise ConfigError(f"{path}: no such file; write one with `{example}`") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None

@@ -51,6 +51,23 @@ class Books:
             key_id = key.id if key else ""
             self._audit.write(row.refused(refusal, call_id, key_id, address, path, client_id))
 
+    def steered(
+        self,
+        method: str,
+        call_id: str,
+        key: Key | None,
+        address: str,
+        path: str,
+        status: int,
+        headers: Headers,
+    ) -> None:
+        """The gateway itself was told to do something, as to promote or to roll back."""
+        if self._audit is not None:
+            client_id = sound_id(headers.get("x-request-id")) or ""
+            self._audit.write(
+                row.steered(method, call_id, key.id if key else "", address, path, status, client_id)
+            )
+
     def look(self, arms: Mapping[str, Arm], lines: Mapping[str, Line], ready: bool) -> None:
         """Brings the gauges to what is so now."""
         metrics, now = self.metrics, time.monotonic()

@@ -102,7 +102,7 @@ class Door:
         address = (scope.get("client") or ("",))[0]
         visit = Visit(scope, headers, reply, call_id, address=address)
         try:
-            await self._visited(visit, receive, send)
+            await self._visited(visit, receive)
         except Refused as refused:
             self._books.refused(refused.refusal, visit.id, visit.key, address, visit.path, headers)
             await reply.refuse(refused.refusal)
@@ -119,7 +119,7 @@ class Door:
                 words = (scope["method"], plain(visit.path), reply.status, time.monotonic() - began, call_id)
                 access.log(level, "%s %s %d %.3fs %s", *words)
 
-    async def _visited(self, visit: Visit, receive: Receive, send: Send) -> None:
+    async def _visited(self, visit: Visit, receive: Receive) -> None:
         """Check by check; `Refused` at the first that fails."""
         if visit.path in PROBES:
             await self._own(visit, self._probe(visit.path))
@@ -136,7 +136,10 @@ class Door:
                 self._admit(visit, mount.scope)
             if visit.key is not None:
                 visit.scope.setdefault("state", {})["key"] = visit.key.id
-            await mount.app(visit.scope, receive, send)
+            await mount.app(visit.scope, receive, visit.reply.forward)
+            if mount.scope is not None and visit.scope["method"] not in ("GET", "HEAD"):
+                told = (visit.key, visit.address, visit.path, visit.reply.status, visit.headers)
+                self._books.steered(visit.scope["method"], visit.id, *told)
         else:
             await self._api(visit, receive)
 

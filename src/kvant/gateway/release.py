@@ -33,7 +33,12 @@ class Release:
     def __init__(self, gateway: Gateway, candidate: Arm) -> None:
         settings = gateway.settings
         self._store = open_store(settings.rollout.state)
-        self.controller = Controller(settings.rollout, self._store, identity(candidate))
+        self.controller = Controller(
+            settings.rollout,
+            self._store,
+            identity(candidate),
+            present=lambda: gateway.arms[CANDIDATE].up(time.monotonic()),
+        )
         self.recent = Recent()
         self.answers = Answers(
             gateway,

@@ -28,6 +28,7 @@ POLICY = "evidence"
 LONGEST = 10.0
 """Seconds between two ticks that count as dwell at most: what nobody watched is no evidence."""
 TRIES = 20
+ABSENT = "no replica of the candidate is up"
 
 
 class Controller:
@@ -47,11 +48,14 @@ class Controller:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         salt: Callable[[], str] = secrets.token_urlsafe,
+        present: Callable[[], bool] = lambda: True,
     ) -> None:
         """`candidate` names the very thing that is released (recipe and digest, model, address): another name
-        is another candidate, which has no weight before it is started."""
+        is another candidate, which has no weight before it is started. `present` says whether it is there
+        now: while it is not, time in a phase stands still and nothing is promoted."""
         self._plan, self._store, self._candidate = plan, store, candidate
         self._monotonic, self._wall, self._salt = monotonic, wall, salt
+        self._present = present
         self._io, self._counting = threading.Lock(), threading.Lock()
         self._tally, self._outbox = Tally(plan.limits), Outbox()
         self._state = State()
@@ -85,7 +89,7 @@ class Controller:
         with self._io:
             try:
                 self._exchange()
-                self._trouble_is("")
+                self._trouble_is(ABSENT if self._ours and not self._present() else "")
                 self._decide()
             except StoreError as error:
                 self._trouble_is(str(error))
@@ -137,6 +141,8 @@ class Controller:
             return states.start(state, self._candidate, self._salt(), at, who)
         if state.candidate != self._candidate:
             raise RolloutError(f"{name}: this candidate has not been started")
+        if name == "promote" and not self._present():
+            raise RolloutError(f"promote: {ABSENT}")
         if name == "promote":
             decision = decide(self._plan, state, self._evidence())
             if state.active and decision.verdict == "rollback":
@@ -195,7 +201,7 @@ class Controller:
             # Another gateway has counted the time up to here.
             self._adopt(stored)
         elif self._ours:
-            dwelt = states.dwell(stored, seconds)
+            dwelt = states.dwell(stored, seconds if self._present() else 0.0)
             self._adopt(dwelt if self._store.swap(stored.version, dwelt) else self._stored())
         with self._counting:
             self._outbox.put(self._phase, self._tally.take())

@@ -34,7 +34,11 @@ class RolloutCollector(Collector):
         yield phase
         yield _one("weight", "Share of the traffic that the candidate answers.", found["weight"])
         yield _one("paused", "1 while a person holds the rollout.", found["paused"])
-        yield _one("trouble", "1 while its state cannot be kept; it holds then.", bool(found["trouble"]))
+        yield _one(
+            "trouble",
+            "1 while it holds: its state cannot be kept, or the candidate is not up.",
+            bool(found["trouble"]),
+        )
         counts = _family("requests", "Requests that are evidence, since the start.", ["kind"])
         for name, count in found["counts"].items():
             counts.add_metric([name.replace(".", "_")], count["total"])

@@ -41,6 +41,13 @@ def refused(
     return _head(call_id, key, address, path, refusal.status, client_id) | {"outcome": refusal.reason}
 
 
+def steered(
+    method: str, call_id: str, key: str, address: str, path: str, status: int, client_id: str
+) -> dict[str, Any]:
+    """Of what an administrator asked the gateway itself to do."""
+    return _head(call_id, key, address, path, status, client_id) | {"outcome": "steered", "method": method}
+
+
 def _head(call_id: str, key: str, address: str, path: str, status: int, client_id: str) -> dict[str, Any]:
     return {
         "time": round(time.time(), 6),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from starlette.types import Send
+from starlette.types import Message, Send
 
 from kvant.http.envelope import Refusal
 
@@ -27,6 +27,12 @@ class Reply:
         self.status, self.streaming = status, kind.startswith("text/event-stream")
         raw = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
+
+    async def forward(self, message: Message) -> None:
+        """What an app of its own answers, of which the status is remembered."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
 
     async def write(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})

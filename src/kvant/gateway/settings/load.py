@@ -17,4 +17,4 @@ def load(
     flags: Mapping[str, str] | None = None,
 ) -> Loaded[GatewaySettings]:
     """Settings and where each was written; one `ConfigError` with every problem, its line and its mend."""
-    return resolve_as(GatewaySettings, path, overrides, flags=flags)
+    return resolve_as(GatewaySettings, path, overrides, flags=flags, example="kvant gateway example > FILE")

@@ -48,7 +48,7 @@ class Traffic:
         except OpenAIError as error:
             with self.lock:
                 self.failed += 1
-            print(f"{user}: {type(error).__name__}", flush=True)
+            print(f"{user}: {error}", flush=True)
 
     def run(self, per_second: float) -> None:
         """Until interrupted; slower where `AT_A_TIME` questions wait for their answers."""

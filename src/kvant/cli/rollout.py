@@ -8,6 +8,8 @@ import typer
 
 KEY = "KVANT_ADMIN_KEY"
 WAIT = 10.0
+WIDTH = 130
+"""Columns of the table: in fewer its figures would be cut, and a terminal can wrap by itself."""
 
 app = typer.Typer(
     name="rollout",
@@ -90,7 +92,7 @@ def _show(found: dict[str, Any], json: bool) -> None:
 
     from kvant.rollout.table import table
 
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, width=WIDTH)
     if json:
         console.print_json(data=found)
     else:

@@ -99,6 +99,7 @@ inline int state_floats(const Layout& layout) { return kStateHead + layout.head_
 
 // Sizes in the scratch of one thread, in floats; every part starts on a cache line.
 constexpr int kTermRows = 2 * kRows + 16;  // two terms a row, and what a matrix unit reads beyond the last
+constexpr int kBand = 16;  // rows at a time, so that their sums and terms stay in the first cache
 constexpr int kUnit = 64;  // dims are padded to this many where products of codes are taken
 inline int padded_dim(const Layout& layout) { return (layout.head_dim + kUnit - 1) / kUnit * kUnit; }
 inline int plane_bytes(const Layout& layout) { return kStretch * padded_dim(layout); }
@@ -107,8 +108,9 @@ inline int product_width(const Layout& layout) {
 }
 inline std::int64_t scratch_floats(const Layout& layout) {
   const std::int64_t row = layout.query_width() + kStretch + 2 * state_floats(layout);
-  const std::int64_t term_row = 1 + product_width(layout) + padded_dim(layout) / 4 + kStretch / 4;
-  return kRows * row + kTermRows * term_row + kTile * layout.query_width() + 2 * plane_bytes(layout) / 4 + 64;
+  const std::int64_t term_row = 1 + padded_dim(layout) / 4, band_row = product_width(layout) + kStretch / 4;
+  return kRows * row + kTermRows * term_row + 2 * kBand * band_row + kTile * layout.query_width() +
+         2 * plane_bytes(layout) / 4 + 64;
 }
 
 struct Kernels {

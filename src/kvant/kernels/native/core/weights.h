@@ -3,6 +3,7 @@
 
 #include "softmax.h"
 #include "terms.h"
+#include "tiles.h"
 
 namespace kvant {
 namespace {
@@ -89,46 +90,69 @@ constexpr int kVectors = kStretch / 16;
 
 // Weights are relative to the `peak` of their own stretch, so that their terms keep their precision where
 // another stretch outweighs it. The state gains their sum; `top` is the value scale that kMost stands for.
+// No branch: it would be taken by chance, and what comes after it thrown away.
 KVANT_INLINE Worth raise(float* state, float peak, F16 sum, F16 offset, float top) {
-  const bool higher = peak > state[0];
-  const float less = exp2(higher ? state[0] - peak : peak - state[0]);  // of the lower of the two
-  const float factor = higher ? less : 1, part = higher ? 1 : less;
-  if (higher) state[0] = peak;
+  const float highest = peak > state[0] ? peak : state[0];
+  const F16 lower = select(lanes() < splat_u32(1), splat(state[0]), splat(peak)) - splat(highest);
+  const F16 both = exp2(lower);
+  const float factor = both.part[0][0], part = both.part[0][1];
+  state[0] = highest;
   state[1] = state[1] * factor + sum_lanes(sum) * part;
   return {factor, sum_lanes(offset) * part, top * (1 / kMost) * part};
 }
 
-// A row that reads the whole stretch.
-template <bool minimum, class Scores>
-KVANT_INLINE Worth weigh_whole(const Scores& scores, const Numbers& numbers, float* state,
-                               std::uint8_t* terms) {
-  F16 x[kVectors], even = splat(kNothing), odd = even;  // two chains: each step waits for the one before
+// Scores of a row that reads the whole stretch, but for their scale.
+struct Seen {
+  F16 x[kVectors];
+  float scale, top;  // and the highest with it
+
+  template <class Scores>
+  KVANT_INLINE void look(const Scores& scores) {
+    F16 even = splat(kNothing), odd = even;  // two chains: each step waits for the one before
 #pragma GCC unroll 8
-  for (int i = 0; i < kVectors; i += 2) {
-    x[i] = scores(16 * i);
-    x[i + 1] = scores(16 * i + 16);
-    even = max(x[i], even);
-    odd = max(x[i + 1], odd);
+    for (int i = 0; i < kVectors; i += 2) {
+      x[i] = scores(16 * i);
+      x[i + 1] = scores(16 * i + 16);
+      even = max(x[i], even);
+      odd = max(x[i + 1], odd);
+    }
+    scale = scores.scale();
+    top = max_lanes(max(even, odd)) * scale;
   }
-  const float top = max_lanes(max(even, odd)) * scores.scale();
-  const F16 scale = splat(scores.scale()), down = splat(-top);
-  F16 sum = splat(0), offset = splat(0);
-  U16 w[kVectors];
+};
+
+constexpr int kRowsAwake = 6;  // that take less time than a matrix unit needs to fall asleep
+
+// Rows that read the whole stretch, `stride` floats apart. The next row is looked at before one is weighed:
+// else each waits for its own maximum.
+template <bool minimum, class ScoresOf>
+inline void weigh_whole(const ScoresOf& scores_of, int rows, const Numbers& numbers, float* states, int stride,
+                        std::uint8_t* terms, Worth* worth, bool tiles) {
+  Seen next;
+  next.look(scores_of(0));
+  for (int r = 0; r < rows; ++r, states += stride, terms += 2 * kStretch) {
+    if (tiles && r % kRowsAwake == kRowsAwake - 1) stay_awake();
+    const Seen row = next;
+    if (r + 1 < rows) next.look(scores_of(r + 1));
+    const F16 scale = splat(row.scale), down = splat(-row.top);
+    F16 sum = splat(0), offset = splat(0);
+    U16 w[kVectors];
 #pragma GCC unroll 8
-  for (int i = 0; i < kVectors; ++i) {
-    const F16 e = exp2(fma(x[i], scale, down));
-    sum = sum + e;
-    if (minimum) offset = fma(e, load(numbers.value_minimum + 16 * i), offset);
-    w[i] = nearest(e * load(numbers.value_units + 16 * i));
+    for (int i = 0; i < kVectors; ++i) {
+      const F16 e = exp2(fma(row.x[i], scale, down));
+      sum = sum + e;
+      if (minimum) offset = fma(e, load(numbers.value_minimum + 16 * i), offset);
+      w[i] = nearest(e * load(numbers.value_units + 16 * i));
+    }
+    store_terms(terms, w);
+    store_terms(terms + 64, w + 4);
+    worth[r] = raise(states, row.top, sum, offset, numbers.value_top);
   }
-  store_terms(terms, w);
-  store_terms(terms + 64, w + 4);
-  return raise(state, top, sum, offset, numbers.value_top);
 }
 
 // A row that reads tokens from..to of the stretch, or caps its scores.
 template <bool minimum, class Scores>
-KVANT_INLINE Worth weigh_part(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
+inline Worth weigh_part(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
                               float* state, std::uint8_t* terms) {
   const int first = from / 16, last = (to + 15) / 16;
   F16 x[kVectors], peak = splat(kNothing);
@@ -155,16 +179,6 @@ KVANT_INLINE Worth weigh_part(const Scores& scores, int from, int to, float soft
   store_terms(terms, w);
   store_terms(terms + 64, w + 4);
   return raise(state, top, sum, offset, value_top);
-}
-
-// Like softmax_stretch, but the weights times the scales of the values become terms: high over
-// [0, kStretch), then low; 0 for tokens that the row does not read.
-template <bool minimum, class Scores>
-inline Worth weigh_row(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
-                       float* state, std::uint8_t* terms) {
-  if (from == 0 && to == kStretch && softcap == 0)
-    return weigh_whole<minimum>(scores, numbers, state, terms);
-  return weigh_part<minimum>(scores, from, to, softcap, numbers, state, terms);
 }
 
 KVANT_INLINE void add_products(const std::int32_t* high, const std::int32_t* low, Worth worth, float* values,

@@ -17,6 +17,7 @@ from kvant.bench.ours import Packed, copies
 from kvant.bench.plot import Panel
 
 Run = Callable[[int], None]
+AGAINST = ("vllm_bf16", "vllm_vectors", "vllm_fp8", "sdpa_bf16")
 
 
 def sdpa(case: Case) -> Run:
@@ -69,20 +70,21 @@ def rows(
     packed = {fmt: Packed(case, fmt, kernel) for fmt in formats}
     runs: dict[str, Run] = {fmt: p.run for fmt, p in packed.items()}
     runs |= {f"read {fmt}": p.read for fmt, p in packed.items()}
-    runs |= {
-        "vllm_bf16": VllmAttention(case, "auto", copies).run,
-        "vllm_fp8": VllmAttention(case, "fp8", copies).run,
-    }
+    vllm = VllmAttention(case, "auto", copies)
+    runs |= {"vllm_bf16": vllm.run, "vllm_fp8": VllmAttention(case, "fp8", copies).run}
+    if vllm.isa == "amx":  # what vLLM runs on a machine that has none
+        runs["vllm_vectors"] = VllmAttention(case, "auto", copies, isa="vec").run
     runs["sdpa_bf16"] = sdpa(case)
     times = measure(runs, threads, seconds)
     median = {name: statistics.median(values) for name, values in times.items()}
     for fmt, p in packed.items():
         low, _, high = statistics.quantiles(times[fmt], n=4)
-        ratio = {name: median[name] / median[fmt] for name in ("vllm_bf16", "vllm_fp8", "sdpa_bf16")}
+        ratio = {name: median[name] / median[fmt] for name in AGAINST if name in median}
         ratio["plain_read"] = median[f"read {fmt}"] / median[fmt]
         yield {
             "format": fmt,
             "kernel": p.paged.kernel.name,
+            "vllm_isa": vllm.isa,
             "shape": asdict(case),
             "threads": threads,
             "clock": "thread CPU time" if threads == 1 else "wall",

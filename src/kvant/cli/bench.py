@@ -14,8 +14,6 @@ app = typer.Typer(name="bench", help="Measure Kvant against what it replaces.", 
 app.command()(serve)
 app.command()(gateway)
 
-AGAINST = ("vllm_bf16", "vllm_fp8", "sdpa_bf16", "plain_read")
-
 
 @app.command()
 def attention(
@@ -36,20 +34,21 @@ def attention(
     """Attention over packed pages against vLLM's bf16 and fp8, torch SDPA and a plain read."""
     from kvant.bench import cases, result
     from kvant.bench import plot as drawing
-    from kvant.bench.attention import panels, rows
+    from kvant.bench.attention import AGAINST, panels, rows
     from kvant.bench.machine import describe, note
 
     result.check(json_file)
     drawing.check(plot)
     chosen, formats = cases.select(cases.full() if every else cases.DEFAULT, only)
     to_stderr = json_file == result.STDOUT
-    head = "".join(f"{name:>12}" for name in AGAINST)
+    columns = (*AGAINST, "plain_read")
+    head = "".join(f"{name:>14}" for name in columns)
     typer.echo(f"{'times as fast as':<42}{head}   ns/vector    error", err=to_stderr)
     found: list[dict[str, Any]] = []
     for case in chosen:
         for row in rows(case, formats, threads, seconds, kernel):
             found.append(row)
-            ratios = "".join(f"{row['ratio'][name]:>12.2f}" for name in AGAINST)
+            ratios = "".join(f"{row['ratio'].get(name, float('nan')):>14.2f}" for name in columns)
             numbers = f"{row['ns_per_vector']:>12.2f}{row['error']:>9.0e}"
             typer.echo(f"{case!s:<30}{row['format']:<12}{ratios}{numbers}", err=to_stderr)
     where = describe()

@@ -31,9 +31,11 @@ class Shape(Protocol):
 
 
 class VllmAttention:
-    """The operations as vLLM's CPU backend calls them, with the instruction set it would choose."""
+    """The operations as vLLM's CPU backend calls them, with the instruction set it would choose, or `isa`."""
 
-    def __init__(self, case: Shape, kv_cache_dtype: str, copies: Callable[[int], int]) -> None:
+    def __init__(
+        self, case: Shape, kv_cache_dtype: str, copies: Callable[[int], int], isa: str | None = None
+    ) -> None:
         from vllm import _custom_ops as ops
         from vllm.platforms import current_platform
         from vllm.v1.attention.backends.cpu_attn import _get_attn_isa
@@ -42,7 +44,7 @@ class VllmAttention:
         if torch.cpu._is_amx_tile_supported():
             torch.cpu._init_amx()  # the process must ask Linux before it may use the tiles
         self._ops, self.dtype = ops, kv_cache_dtype
-        self.isa = _get_attn_isa(torch.bfloat16, BLOCK, case.head_dim, kv_cache_dtype)
+        self.isa = isa or _get_attn_isa(torch.bfloat16, BLOCK, case.head_dim, kv_cache_dtype)
         element = torch.bfloat16 if kv_cache_dtype == "auto" else torch.uint8
         blocks = -(-case.context // BLOCK) * case.batch
         size = case.vectors * case.head_dim * 2 * element.itemsize

@@ -7,7 +7,7 @@
 
 namespace kvant {
 
-constexpr int kRows = 64;      // query rows (tokens x heads of a group) that share a decoded tile
+constexpr int kRows = 128;     // query rows (tokens x heads of a group) that share a decoded tile
 constexpr int kStretch = 128;  // tokens between two looks at the running maximum
 constexpr int kRange = 1024;   // tokens of one partial result
 

@@ -163,8 +163,8 @@ inline void stay_awake() {}
 #if KVANT_INTEGER_PRODUCTS
 
 template <Operands operands>
-inline void multiply([[maybe_unused]] bool tiles, const std::uint8_t* rows, int count, int row_stride, Planes planes, int fours,
-                     int n, const std::int32_t* starts, std::int32_t* sums, int sum_stride) {
+inline void multiply([[maybe_unused]] bool tiles, const std::uint8_t* rows, int count, int row_stride, Planes planes,
+                     int fours, int n, const std::int32_t* starts, std::int32_t* sums, int sum_stride) {
 #if defined(__AMX_INT8__)
   if (tiles) return multiply_tiles<operands>(rows, count, row_stride, planes, fours, n, sums, sum_stride);
 #endif

@@ -60,7 +60,8 @@ class Engine:
     fault: str = ""
     name: str = MODEL
     logprob: float = -0.5
-    """Of every prompt token; arms that answer alike have the same."""
+    """Of every prompt token; arms that answer alike have the same. NaN is sent as such, which is no
+    JSON; vLLM answers 400 then."""
     writes: str = ""
     """Text that it writes, in pieces of a word, whatever the prompt; a continuation writes what is left."""
     stamp: bool = False
@@ -143,7 +144,7 @@ class Engine:
         writing = Writing(self, request.headers.get("x-request-id", "none"), path, body, fault, prompt)
         if body.get("stream"):
             return StreamingResponse(writing.stream(), media_type="text/event-stream")
-        return JSONResponse(await writing.whole())
+        return Response(json.dumps(await writing.whole()), media_type="application/json")
 
     # In a thread of its own.
 

@@ -127,6 +127,14 @@ def test_the_command_shows_a_rollout_and_steers_it(url: str, controller: Control
     assert "paused" not in rollout("resume").splitlines()[0]
     assert json.loads(rollout("status", "--json")) == controller.status()
     assert "rolled_back, 0 of traffic" in rollout("rollback")
+    assert "earlier" not in rollout("status"), "all are shown"
+    rollout("start")
+    newest = rollout("status").splitlines()
+    assert newest[-6] == "1 earlier change: kvant rollout status --all"
+    assert "paused" not in newest[-6]
+    every = rollout("status", "--all").splitlines()
+    assert every[-5:] == newest[-5:]
+    assert every[-6].endswith("ops: started")
 
 
 def test_the_command_names_what_went_wrong(url: str, kvant_command: Kvant, monkeypatch: pytest.MonkeyPatch):

@@ -15,6 +15,9 @@ from kvant.gateway.keys import file as keys
 from kvant.gateway.settings import GatewaySettings
 from kvant.http.certificate import Certificate
 
+LOOPBACK = {"serving.host": "127.0.0.1"}
+"""As the gateway starts its engines."""
+
 
 def check(loaded: Loaded[GatewaySettings]) -> None:
     """One `ConfigError` with every file that cannot be used, and the line that names it."""
@@ -38,7 +41,10 @@ def _files(settings: GatewaySettings) -> Iterator[tuple[str, Callable[[], object
         yield "listen.tls_certificate", partial(Certificate, listen.tls_certificate, listen.tls_key)
     for name, arm in settings.arms.named().items():
         if arm.config is not None:
-            yield f"arms.{name}.config", partial(config.load, arm.config, engine_check=options.check)
+            yield (
+                f"arms.{name}.config",
+                partial(config.load, arm.config, LOOPBACK, engine_check=options.check),
+            )
         if arm.api_key_file is not None:
             yield f"arms.{name}.api_key_file", partial(authorisation, arm)
     if golden_file is not None:

@@ -41,10 +41,8 @@ def _files(settings: GatewaySettings) -> Iterator[tuple[str, Callable[[], object
         yield "listen.tls_certificate", partial(Certificate, listen.tls_certificate, listen.tls_key)
     for name, arm in settings.arms.named().items():
         if arm.config is not None:
-            yield (
-                f"arms.{name}.config",
-                partial(config.load, arm.config, LOOPBACK, engine_check=options.check),
-            )
+            read = partial(config.load, arm.config, LOOPBACK, engine_check=options.check)
+            yield f"arms.{name}.config", read
         if arm.api_key_file is not None:
             yield f"arms.{name}.api_key_file", partial(authorisation, arm)
     if golden_file is not None:

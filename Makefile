@@ -9,7 +9,8 @@ NATIVE := CMakeLists.txt $(shell find src/kvant/kernels/native -type f 2>/dev/nu
 
 # What a shell has set for other programs must not change what the tests see.
 CLEAN_ENV := env -u OMP_NUM_THREADS -u OMP_PLACES -u OMP_PROC_BIND -u GOMP_CPU_AFFINITY -u KMP_AFFINITY \
-	-u LD_PRELOAD -u VLLM_PLUGINS -u VLLM_CPU_OMP_THREADS_BIND -u VLLM_CPU_KVCACHE_SPACE
+	-u LD_PRELOAD -u VLLM_PLUGINS -u VLLM_CPU_OMP_THREADS_BIND -u VLLM_CPU_KVCACHE_SPACE \
+	-u PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup serve test test-all bench lint clean
 .DEFAULT_GOAL := setup

@@ -49,6 +49,21 @@ def test_check_refuses_an_engine_option_that_vllm_does_not_have(kvant_command, f
     )
 
 
+def test_check_looks_into_the_file_of_keys(kvant_command, file, tmp_path):
+    keys = tmp_path / "keys"
+    file.write_text(f"security:\n  api_key_file: {keys}\n")
+    refused = kvant_command("config", "check", "-c", str(file))
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err.startswith(f"error: {file}:2: security.api_key_file: {keys} cannot be read")
+    keys.write_text("# none yet\n")
+    assert (
+        f"{file}:2: security.api_key_file: {keys} holds no key"
+        in kvant_command("config", "check", "-c", str(file)).err
+    )
+    keys.write_text("sk-1\n")
+    assert kvant_command("config", "check", "-c", str(file)).status == 0
+
+
 def test_check_without_a_file_checks_the_defaults(kvant_command):
     assert kvant_command("config", "check").out.endswith("defaults: ok\n")
 

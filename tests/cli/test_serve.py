@@ -8,6 +8,7 @@ WRONG = [
     (("--port", "99999"), "--port: serving.port: 99999 must be at most 65535; did you mean 65535?"),
     (("--port", "x"), "--port: serving.port: 'x' is text, not an integer"),
     (("--port", "8080.0"), "--port: serving.port: 8080.0 is a float, not an integer; did you mean 8080?"),
+    (("--behind-gateway", "--port", "x"), "--port: serving.port: 'x' is text, not an integer"),
     (("--port", ""), "--port: serving.port: '' is text, not an integer"),
     (("--port", "null"), "--port: serving.port: 'null' is text, not an integer"),
     (("--key-bits", "true"), "--key-bits: kv_cache.key_bits: true is a boolean, not an integer"),

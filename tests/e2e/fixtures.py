@@ -56,7 +56,7 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def server(start: Start) -> Server:
     """The shared server: int8, 64 blocks, four sequences at a time, room for a dozen requests."""
-    serving_ = {"max_batch": 4, "max_concurrency": 12, "timeout": 120.0}
+    serving_ = {"max_batch": 4, "max_concurrency": 12, "timeout": 120.0, "drain_timeout": 100.0}
     return start("shared", small("int8", serving=serving_))
 
 

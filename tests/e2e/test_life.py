@@ -1,11 +1,10 @@
-"""The life of a service as a supervisor sees it: loading, serving, draining, gone."""
+"""The life of a service as a supervisor sees it: loading and gone; it drains in tests/test_drain.py."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import threading
 from pathlib import Path
 
 import httpx
@@ -13,74 +12,22 @@ import psutil
 import pytest
 
 from tests.e2e.fixtures import small
-from tests.e2e.server import MODEL, Server, serving, until
-
-ASKED = {"model": MODEL, "prompt": "Once upon a time", "ignore_eos": True, "stream": True}
-
-
-class Reader:
-    """A stream that is read in a thread: its events so far, and whether it has ended."""
-
-    def __init__(self, server: Server, tokens: int) -> None:
-        self.events: list[str] = []
-        self._server, self._tokens = server, tokens
-        self._thread = threading.Thread(target=self._read)
-        self._thread.start()
-        self.more(3)
-
-    def _read(self) -> None:
-        body = {**ASKED, "max_tokens": self._tokens}
-        with httpx.stream("POST", f"{self._server.url}/v1/completions", json=body, timeout=120) as answer:
-            for line in answer.iter_lines():
-                if line:
-                    self.events.append(line.removeprefix("data: "))
-
-    def more(self, count: int) -> None:
-        """Waits for so many further events."""
-        wanted = len(self.events) + count
-        until(lambda: len(self.events) >= wanted, 60)
-
-    def join(self) -> list[str]:
-        self._thread.join(120)
-        assert not self._thread.is_alive()
-        return self.events
+from tests.e2e.reader import ASKED, Reader
+from tests.e2e.server import Server, serving, until
 
 
-def test_a_service_answers_probes_while_it_loads_and_drains_on_sigterm(tmp_path: Path) -> None:
-    settings = small(serving={"drain_timeout": 100.0})
-    with serving(tmp_path, settings) as server:
-        # Loading: alive, not ready, and every request is told when to come back.
+def test_a_service_answers_probes_while_it_loads_and_stops_soon_when_asked(tmp_path: Path) -> None:
+    with serving(tmp_path, small()) as server:
+        # Alive, not ready, and every request is told when to come back.
         reason = server.wait(503)
         assert reason["status"] == "loading"
         assert server.get("/health").status_code == 200
         refused = httpx.post(f"{server.url}/v1/completions", json=ASKED)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, 503)
         assert int(refused.headers["retry-after"]) > 0
-
-        server.wait()
         processes = server.processes()
-        assert len(processes) >= 3, "server, engine and worker"
-        reader = Reader(server, tokens=120)
-        with httpx.Client(base_url=server.url, timeout=30) as kept:
-            assert kept.get("/v1/models").status_code == 200
-            server.process.send_signal(signal.SIGTERM)
-            until(lambda: server.get("/ready").status_code == 503, 5)
-            # Draining: alive, and refusals on old and new connections alike.
-            assert server.get("/ready").json()["status"] == "draining"
-            assert server.get("/health").status_code == 200
-            for answer in (
-                kept.post("/v1/completions", json=ASKED),
-                httpx.post(f"{server.url}/v1/completions", json=ASKED),
-            ):
-                assert answer.status_code == 503
-                assert int(answer.headers["retry-after"]) > 0
-        events = reader.join()
-        assert events[-1] == "[DONE]"
-        assert len(events) == 121, "the running stream has all its tokens"
-        assert json.loads(events[-2])["choices"][0]["finish_reason"] == "length"
-        assert server.process.wait(60) == 0
-        assert not psutil.wait_procs(processes, timeout=5)[1], "no process outlives the service"
-        assert "Traceback" not in server.log
+        assert server.stop(seconds=20) == 0
+        assert not psutil.wait_procs(processes, timeout=10)[1]
 
 
 @pytest.mark.slow

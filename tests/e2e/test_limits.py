@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import openai
@@ -56,28 +57,31 @@ def _answer(client: openai.OpenAI) -> openai.types.Completion | None:
         return None
 
 
-def test_a_request_over_its_time_ends_with_504_and_frees_the_engine(strict: Server) -> None:
-    began = time.monotonic()
-    with pytest.raises(openai.InternalServerError) as refused:
-        strict.client(KEY).completions.create(**LONG)
-    assert refused.value.status_code == 504
-    assert "serving.timeout" in refused.value.message
-    assert STRICT_TIMEOUT <= time.monotonic() - began < STRICT_TIMEOUT + 4
-    _idle(strict)
-
-
-def test_a_stream_over_its_time_ends_with_an_error_event(strict: Server) -> None:
-    body = {**LONG, **LONG["extra_body"], "stream": True}
-    body.pop("extra_body")
-    headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.stream(
-        "POST", f"{strict.url}/v1/completions", json=body, headers=headers, timeout=30
-    ) as answer:
-        events = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+def test_what_is_over_its_time_ends_with_504_or_an_error_event_and_frees_the_engine(strict: Server) -> None:
+    """A whole answer and a stream at once: both take the time to the end."""
+    with ThreadPoolExecutor(1) as beside:
+        streamed = beside.submit(_streamed, strict)
+        began = time.monotonic()
+        with pytest.raises(openai.InternalServerError) as refused:
+            strict.client(KEY).completions.create(**LONG)
+        assert refused.value.status_code == 504
+        assert "serving.timeout" in refused.value.message
+        assert STRICT_TIMEOUT <= time.monotonic() - began < STRICT_TIMEOUT + 4
+        events = streamed.result()
     assert events[-1] == "[DONE]"
     assert json.loads(events[-2])["error"]["code"] == 504
     assert len(events) > 5, "tokens came before the error"
     _idle(strict)
+
+
+def _streamed(server: Server) -> list[str]:
+    body = {**LONG, **LONG["extra_body"], "stream": True}
+    body.pop("extra_body")
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with httpx.stream(
+        "POST", f"{server.url}/v1/completions", json=body, headers=headers, timeout=30
+    ) as answer:
+        return [line.removeprefix("data: ") for line in answer.iter_lines() if line]
 
 
 def _idle(server: Server) -> None:

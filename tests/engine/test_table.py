@@ -67,3 +67,10 @@ def test_every_fact_is_shown(terminal: bool, capsys: pytest.CaptureFixture[str])
         assert fact in shown
         assert value in shown
     assert shown.rstrip().endswith("curl x")
+
+
+def test_an_engine_behind_a_gateway_names_no_way_past_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table.show(Console(), list(rows().items()), "")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("listening on:")

@@ -12,7 +12,6 @@ import itertools
 import json
 import re
 import socket
-import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -23,6 +22,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from tests.ending import running
 
 MODEL = "stub"
 FAULTS = (
@@ -60,7 +61,8 @@ class Engine:
     fault: str = ""
     name: str = MODEL
     logprob: float = -0.5
-    """Of every prompt token; arms that answer alike have the same."""
+    """Of every prompt token; arms that answer alike have the same. NaN is sent as such, which is no
+    JSON; vLLM answers 400 then."""
     writes: str = ""
     """Text that it writes, in pieces of a word, whatever the prompt; a continuation writes what is left."""
     stamp: bool = False
@@ -143,24 +145,19 @@ class Engine:
         writing = Writing(self, request.headers.get("x-request-id", "none"), path, body, fault, prompt)
         if body.get("stream"):
             return StreamingResponse(writing.stream(), media_type="text/event-stream")
-        return JSONResponse(await writing.whole())
+        return Response(json.dumps(await writing.whole()), media_type="application/json")
 
     # In a thread of its own.
 
     def __enter__(self) -> Engine:
-        self._socket = listening(self.port)
-        self.port = self._socket.getsockname()[1]
-        self._server = uvicorn.Server(config(self.app()))
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
+        found = listening(self.port)
+        self.port = found.getsockname()[1]
+        self._serving = running(config(self.app()), found)
+        self._serving.__enter__()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._server.force_exit = self._server.should_exit = True
-        self._thread.join(10)
-        self._socket.close()
+        self._serving.__exit__(None, None, None)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable
@@ -64,6 +65,11 @@ def traffic(running: Running, until: Callable[[], bool], seconds: float = 20.0) 
     return sent
 
 
+def asked(engine: Engine) -> list[Any]:
+    """The calls that it has had, without what it scores: a comparison may end after its phase."""
+    return [one for one in engine.requests if "prompt_logprobs" not in one["body"]]
+
+
 def test_a_sound_candidate_goes_from_nothing_to_full_and_back_by_hand(tmp_path: Path) -> None:
     with Engine() as baseline, Engine() as candidate, gateway(tmp_path, baseline, candidate) as running:
         traffic(running, lambda: True)
@@ -77,9 +83,9 @@ def test_a_sound_candidate_goes_from_nothing_to_full_and_back_by_hand(tmp_path: 
         running.post({"messages": HELLO, "user": "somebody"})
         assert not [one for one in baseline.requests[before:] if one["body"].get("user") == "somebody"]
         assert command(running, "rollback")["phase"] == "rolled_back"
-        before = len(candidate.requests)
+        before, calls = len(baseline.requests), len(asked(candidate))
         traffic(running, lambda: len(baseline.requests) > before)
-        assert len(candidate.requests) == before
+        assert len(asked(candidate)) == calls
 
 
 def test_a_candidate_that_answers_otherwise_is_rolled_back_in_shadow(tmp_path: Path) -> None:
@@ -149,3 +155,42 @@ def test_a_candidate_that_is_down_is_not_promoted_and_time_stands_still(tmp_path
             refused = httpx.post(f"{running.url}/rollout/promote")
             assert refused.status_code == 409
             assert refused.json()["detail"] == "promote: no replica of the candidate is up"
+
+
+def test_calls_of_a_baseline_that_is_not_up_are_no_failures_of_it(tmp_path: Path) -> None:
+    """They would hide a candidate that fails: what it may fail is counted from the baseline's rate."""
+    with Engine() as baseline, Engine() as candidate, gateway(tmp_path, baseline, candidate) as run:
+        command(run, "start")
+        assert run.post({"messages": HELLO}).status_code == 200
+        until(lambda: status(run)["quantities"]["failures"]["baseline_n"] == 1, 10)
+        baseline.ready, baseline.fault = False, "503"  # as an engine that loads
+        until(lambda: status(run)["trouble"] == "no replica of the baseline is up", 10)
+        before = status(run)["dwelt"]
+        for _ in range(5):
+            assert run.post({"messages": HELLO}).status_code >= 500
+        baseline.ready = True
+        until(lambda: not status(run)["trouble"], 10)
+        assert status(run)["dwelt"] - before < 1.0, "time in the phase stood still"
+        baseline.fault = ""
+        assert run.post({"messages": HELLO}).status_code == 200
+        until(lambda: status(run)["quantities"]["failures"]["baseline_n"] >= 2, 10)
+        failures = status(run)["quantities"]["failures"]
+        assert (failures["baseline_n"], failures["baseline"]) == (2, 0.0)
+        baseline.fault = "500"
+        assert run.post({"messages": HELLO}).status_code >= 500
+        until(lambda: status(run)["quantities"]["failures"]["baseline_n"] == 3, 10)
+        assert status(run)["quantities"]["failures"]["baseline"] == 1 / 3
+
+
+def test_a_candidate_whose_logits_are_no_numbers_is_rolled_back(tmp_path: Path) -> None:
+    with (
+        Engine() as baseline,
+        Engine(logprob=math.nan) as candidate,
+        gateway(tmp_path, baseline, candidate) as run,
+    ):
+        command(run, "start")
+        traffic(run, lambda: status(run)["phase"] == "rolled_back")
+        found = status(run)
+        assert found["reason"].startswith("failures: ")
+        assert found["counts"]["served.candidate"]["total"] == 0
+        assert found["quantities"]["failures"]["n"] <= 200

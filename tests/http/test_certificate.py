@@ -86,5 +86,5 @@ def test_a_new_certificate_is_shown_and_half_a_pair_is_not(tmp_path: Path) -> No
 def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     chain, key = write(tmp_path, "x")
     key.write_text("nothing")
-    with pytest.raises(ConfigError, match=r"listen.tls_certificate: .*cert\.pem with .*key\.pem"):
+    with pytest.raises(ConfigError, match=r"cert\.pem with .*key\.pem"):
         Certificate(chain, key)

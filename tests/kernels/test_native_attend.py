@@ -9,39 +9,49 @@ from numpy.typing import NDArray
 from kvant.formats import KEY_FORMATS, VALUE_FORMATS, Format
 from kvant.kernels import Batch, _native, reference
 from kvant.kernels.paged import native_layout
-from tests.kernels.native import FORMATS, HEAD_DIMS, ISAS, attention, paged, relative, starts
+from tests.kernels.native import FORMATS, HEAD_DIMS, ISAS, Paged, attention, paged, relative, starts
 
 PRECISE = 1e-5
 """Largest relative error of a float32 output row. The codes' own error is not in it: both sides read them."""
 BOUND = 3e-3
 """The same where codes are multiplied as integers; 1e-4 is usual, minima and 7-bit terms (AVX2) cost more."""
-MODES = pytest.mark.parametrize("precise", [False, True], ids=["default", "precise"])
 
 
-@MODES
+def check(
+    cache: Paged,
+    query: NDArray[np.float32],
+    tokens: list[int],
+    lengths: list[int] | None = None,
+    *,
+    expected: NDArray[np.float64] | None = None,
+    bounds: tuple[float, float] = (BOUND, PRECISE),
+    **options: float,
+) -> None:
+    """Both ways to multiply, the usual one and the precise one, against one reference."""
+    if expected is None:
+        expected = cache.expected(query, tokens, lengths, **options)
+    for precise, bound in zip((False, True), bounds, strict=True):
+        cache.attention.precise = precise
+        got = cache.attend(query, tokens, lengths, **options)
+        assert relative(got, expected) < bound, (precise, tokens, lengths, options)
+
+
 @ISAS
 @FORMATS
-def test_every_format(isa: str, precise: bool, key: Format, value: Format, rng: np.random.Generator) -> None:
+def test_every_format(isa: str, key: Format, value: Format, rng: np.random.Generator) -> None:
     """A prefill from nothing, a chunk over cached tokens and a decode, in one batch."""
-    cache = paged(isa, key, value, [37, 150, 200], rng, precise=precise)
+    cache = paged(isa, key, value, [37, 150, 200], rng)
     tokens = [37, 20, 1]
-    query = cache.queries(tokens, 3)
-    assert relative(cache.attend(query, tokens), cache.expected(query, tokens)) < (
-        PRECISE if precise else BOUND
-    )
+    check(cache, cache.queries(tokens, 3), tokens)
 
 
-@MODES
 @ISAS
 @pytest.mark.parametrize("head_dim", [*HEAD_DIMS, 16, 512])
 @pytest.mark.parametrize("name", ["bf16", "int8", "codebook4", "codebook3+jl"])
-def test_every_head_dim(isa: str, precise: bool, head_dim: int, name: str, rng: np.random.Generator) -> None:
-    cache = paged(isa, name, name.removesuffix("+jl"), [70, 33], rng, head_dim=head_dim, precise=precise)
+def test_every_head_dim(isa: str, head_dim: int, name: str, rng: np.random.Generator) -> None:
+    cache = paged(isa, name, name.removesuffix("+jl"), [70, 33], rng, head_dim=head_dim)
     tokens = [2, 33]
-    query = cache.queries(tokens, 2)
-    assert relative(cache.attend(query, tokens), cache.expected(query, tokens)) < (
-        PRECISE if precise else BOUND
-    )
+    check(cache, cache.queries(tokens, 2), tokens)
 
 
 @ISAS
@@ -67,44 +77,36 @@ def test_every_group_reads_its_own_head(isa: str, group: int, rng: np.random.Gen
             )
 
 
-@MODES
 @ISAS
 @pytest.mark.parametrize("name", ["int8", "codebook4"])
-def test_all_query_heads_on_one(isa: str, precise: bool, name: str, rng: np.random.Generator) -> None:
-    cache = paged(isa, name, name, [90, 40], rng, heads=1, precise=precise)
+def test_all_query_heads_on_one(isa: str, name: str, rng: np.random.Generator) -> None:
+    cache = paged(isa, name, name, [90, 40], rng, heads=1)
     tokens = [3, 40]
-    query = cache.queries(tokens, 71)
-    assert relative(cache.attend(query, tokens), cache.expected(query, tokens)) < (
-        PRECISE if precise else BOUND
-    )
+    check(cache, cache.queries(tokens, 71), tokens)
 
 
-@MODES
 @ISAS
 @pytest.mark.parametrize("window", [1, 5, 16, 100, 128, 500])
 @pytest.mark.parametrize("block_size", [16, 48])
-def test_windows(isa: str, precise: bool, window: int, block_size: int, rng: np.random.Generator) -> None:
+def test_windows(isa: str, window: int, block_size: int, rng: np.random.Generator) -> None:
     """A query at p reads (p - window, p]; blocks before it belong to nobody and are not looked at."""
     lengths, tokens = [250, 700, 33], [60, 1, 33]
-    cache = paged(isa, "codebook4", "int8", lengths, rng, block_size=block_size, precise=precise)
+    cache = paged(isa, "codebook4", "int8", lengths, rng, block_size=block_size)
     query = cache.queries(tokens, 3)
     expected = cache.expected(query, tokens, window=window)
     for seq, (length, count) in enumerate(zip(lengths, tokens, strict=True)):
         cache.table[seq, : max(0, length - count + 1 - window) // block_size] = -7
-    assert relative(cache.attend(query, tokens, window=window), expected) < (PRECISE if precise else BOUND)
+    check(cache, query, tokens, expected=expected, window=window)
 
 
 @ISAS
-@MODES
 @pytest.mark.parametrize("softcap", [0.5, 30.0, 50.0])
-def test_softcap(isa: str, precise: bool, softcap: float, rng: np.random.Generator) -> None:
-    cache = paged(isa, "int8", "int8", [150], rng, precise=precise)
+def test_softcap(isa: str, softcap: float, rng: np.random.Generator) -> None:
+    cache = paged(isa, "int8", "int8", [150], rng)
     for scale in (0.02, 0.125, 5.0):
-        query = cache.queries([150], 2)
-        options = {"scale": scale, "softcap": softcap}
-        error = relative(cache.attend(query, [150], **options), cache.expected(query, [150], **options))
         # A logit's error grows with its size; near the cap the float path rounds at 3e-5.
-        assert error < (3e-5 if precise else BOUND * max(1.0, scale)), scale
+        bounds = (BOUND * max(1.0, scale), 3e-5)
+        check(cache, cache.queries([150], 2), [150], bounds=bounds, scale=scale, softcap=softcap)
 
 
 @ISAS
@@ -130,21 +132,14 @@ def test_flat_and_peaked_softmax(isa: str, scale: float, rng: np.random.Generato
     assert relative(cache.attend(query, [4], scale=scale), cache.expected(query, [4], scale=scale)) < bound
 
 
-@MODES
 @ISAS
 @pytest.mark.parametrize("name", ["bf16", "codebook3"])
-def test_long_contexts_cross_every_border(
-    isa: str, precise: bool, name: str, rng: np.random.Generator
-) -> None:
+def test_long_contexts_cross_every_border(isa: str, name: str, rng: np.random.Generator) -> None:
     """Around the stretches of 128 and the ranges of 1024 tokens, decode and prefill."""
-    cache = paged(isa, name, name, [2200], rng, heads=1, precise=precise)
+    cache = paged(isa, name, name, [2200], rng, heads=1)
     for length in (127, 128, 129, 1023, 1024, 1025, 1152, 2048, 2049, 2200):
         for tokens in (1, 40):
-            query = cache.queries([tokens], 2)
-            got = cache.attend(query, [tokens], [length])
-            assert relative(got, cache.expected(query, [tokens], [length])) < (
-                PRECISE if precise else BOUND
-            ), (length, tokens)
+            check(cache, cache.queries([tokens], 2), [tokens], [length])
 
 
 @ISAS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from kvant.launch.service import Service
-from tests.e2e.server import free_port
+from tests.ending import running
 from tests.launch import recorded
 
 WORDS = ["red", "green", "blue", "white", "black", "brown", "grey", "pink", "gold", "lime", "teal", "navy"]
@@ -104,14 +103,7 @@ def serving(stub: Stub) -> Iterator[Service]:
 @contextmanager
 def listening(app: Any) -> Iterator[str]:
     """Any ASGI app on a free port of loopback, in a thread."""
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, log_level="error", lifespan="off")
+        with running(config, listener):
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -11,8 +11,8 @@ import pytest
 from kvant.rollout.controller import Controller
 from kvant.rollout.evidence import BASELINE, CANDIDATE
 from kvant.rollout.plan import Plan, Step
-from kvant.rollout.simulate import Behaviour, Traffic, simulate
 from kvant.rollout.stores import open_store
+from tests.rollout.simulate import Behaviour, Traffic, simulate
 
 # H5-54
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from kvant.rollout.api import routes
 from kvant.rollout.controller import Controller
 from kvant.rollout.evidence import Comparison
 from tests.cli.conftest import Kvant, kvant_command
-from tests.rollout.conftest import Clock, Opener, RedisServer, quick, until
+from tests.ending import running
+from tests.rollout.conftest import Clock, Opener, RedisServer, quick
 
 __all__ = ["kvant_command"]
 
@@ -45,14 +45,9 @@ class Door:
 
 def serve(controller: Controller) -> Iterator[str]:
     app = Starlette(routes=routes(controller))
-    server = uvicorn.Server(uvicorn.Config(Door(app), log_level="error", ws="none", lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        until(lambda: server.started)
+    config = uvicorn.Config(Door(app), log_level="error", ws="none", lifespan="off")
+    with socket.create_server(("127.0.0.1", 0)) as listener, running(config, listener):
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture
@@ -127,6 +122,14 @@ def test_the_command_shows_a_rollout_and_steers_it(url: str, controller: Control
     assert "paused" not in rollout("resume").splitlines()[0]
     assert json.loads(rollout("status", "--json")) == controller.status()
     assert "rolled_back, 0 of traffic" in rollout("rollback")
+    assert "earlier" not in rollout("status"), "all are shown"
+    rollout("start")
+    newest = rollout("status").splitlines()
+    assert newest[-6] == "1 earlier change: kvant rollout status --all"
+    assert "paused" not in newest[-6]
+    every = rollout("status", "--all").splitlines()
+    assert every[-5:] == newest[-5:]
+    assert every[-6].endswith("ops: started")
 
 
 def test_the_command_names_what_went_wrong(url: str, kvant_command: Kvant, monkeypatch: pytest.MonkeyPatch):

@@ -327,3 +327,25 @@ def test_served_requests_of_both_arms_are_counted():
     counts = one.status()["counts"]
     assert counts["served.candidate"]["phase"] + counts["served.baseline"]["phase"] == 400
     assert counts["served.candidate"]["phase"] / 400 == share(one)
+
+
+def test_while_an_arm_is_not_up_nothing_is_promoted_and_time_stands_still(store: Store):
+    clock, down = Clock(), set[str]()
+    one = Controller(
+        quick(), store, "low-bit", monotonic=clock, wall=lambda: 1e9, up=lambda arm: arm not in down
+    )
+    one.command("start", "ann")
+    compare(one, 1_000)
+    for arm in (BASELINE, CANDIDATE):
+        down.add(arm)
+        pass_seconds(one, clock, 30)
+        found = one.status()
+        assert (found["phase"], found["trouble"]) == ("shadow", f"no replica of the {arm} is up")
+        assert found["dwelt"] == 0
+        down.clear()
+    down.add(BASELINE)
+    assert one.command("promote", "ann")["phase"] == "canary", "a person may: users wait"
+    one.command("promote", "ann")
+    assert one.command("promote", "ann")["phase"] == "full"
+    one.tick()
+    assert one.status()["trouble"] == "", "after the release the baseline may go"

@@ -9,9 +9,9 @@ import pytest
 from kvant.rollout.decide import decide
 from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
 from kvant.rollout.plan import Plan
-from kvant.rollout.simulate import Behaviour, Outcome, Traffic, simulate
 from kvant.rollout.state import State, start
 from kvant.rollout.tally import Tally, plus
+from tests.rollout.simulate import Behaviour, Outcome, Traffic, simulate
 
 FAULTS = {
     # Mean KL as measured for each fault of `lossless` on SmolLM2 (docs/gate.md).
@@ -80,6 +80,14 @@ def test_slow_and_failing_candidates_are_rolled_back_while_they_serve_few(
         assert found.phase == "rolled_back"
         assert found.reason.startswith(named)
         assert found.served < share * found.requests
+
+
+def test_a_candidate_whose_texts_cannot_be_scored_is_rolled_back_in_shadow():
+    for found in outcomes(Behaviour(scores=False), 12):
+        assert found.phase == "rolled_back"
+        assert found.reason.startswith("failures")
+        assert found.compared <= 200
+        assert found.served == 0
 
 
 def test_a_simulation_is_repeated_by_its_seed():

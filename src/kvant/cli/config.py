@@ -17,14 +17,20 @@ app = typer.Typer(help="Check, show and describe the configuration.", no_args_is
 
 @app.command()
 def check(config: ConfigFile = None, assignments: Assignments = None) -> None:
-    """Validate a file and print every field with its value and where it was set."""
+    """Validate a file and its file of keys; print every field with its value and where it was set."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from kvant.config.words import show
+    from kvant.engine.keys import Keys
+    from kvant.errors import ConfigError
 
     loaded = _resolve(config, assignments)
+    try:
+        Keys.load(loaded.settings.security.api_key_file)
+    except ConfigError as error:
+        raise ConfigError(f"{loaded.origin('security.api_key_file')}: {error}") from None
     table = Table("field", "value", "set by", box=None, pad_edge=False)
     for section, fields in loaded.settings.masked().items():
         for name, value in fields.items():

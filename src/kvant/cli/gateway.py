@@ -20,17 +20,20 @@ def gateway(
     context: typer.Context,
     config: Annotated[Path, typer.Option("-c", "--config", metavar="FILE")] = Path("gateway.yaml"),
     check: Annotated[
-        bool, typer.Option("--check", help="Read the file, say what is wrong, and end.")
+        bool, typer.Option("--check", help="Read the file and all that it names, say what is wrong, and end.")
     ] = False,
     assignments: Assignments = None,
 ) -> None:
     """One OpenAI-compatible address before several arms: keys, limits, routing, streams, an audit log."""
     if context.invoked_subcommand is not None:
         return
+    from kvant.gateway import named
     from kvant.gateway.settings import load
 
     overrides, flags = collect({}, assignments or ())
-    settings = load(config, overrides, flags=flags).settings
+    loaded = load(config, overrides, flags=flags)
+    named.check(loaded)
+    settings = loaded.settings
     if check:
         typer.echo(f"{config}: ok")
         return

@@ -36,6 +36,7 @@ def create(
 ) -> None:
     """Make a key and print it; it cannot be shown again."""
     from kvant.gateway.keys.file import changing, read
+    from kvant.gateway.keys.fresh import remarks
     from kvant.gateway.keys.key import SCOPES, made
     from kvant.gateway.keys.ring import Keyring
 
@@ -44,7 +45,8 @@ def create(
         raise ConfigError(f"--scope {wrong[0]}: is not one of {', '.join(SCOPES)}")
     now = time.time()
     with changing(file) as write:
-        ring = read(file) if file.exists() else Keyring()
+        fresh = not file.exists()
+        ring = Keyring() if fresh else read(file)
         key, text = made(
             name,
             tuple(one for one in SCOPES if one in asked),
@@ -55,6 +57,8 @@ def create(
             concurrency=concurrency,
         )
         write(ring.with_key(key))
+    for remark in remarks(file) if fresh else ():
+        typer.echo(f"note: {remark}", err=True)
     typer.echo(text)
 
 

@@ -23,12 +23,16 @@ GATEWAY = "http://127.0.0.1:8080"
 
 
 @app.command()
-def status(url: Url = GATEWAY, json: Json = False) -> None:
+def status(
+    url: Url = GATEWAY,
+    json: Json = False,
+    all_: Annotated[bool, typer.Option("--all", help="Every change that is kept, not the newest.")] = False,
+) -> None:
     """What phase the rollout is in, what it has seen, and what is missing to go on.
 
     The key of an administrator is taken from KVANT_ADMIN_KEY.
     """
-    _show(_ask("GET", url, "/rollout"), json)
+    _show(_ask("GET", url, "/rollout"), json, whole=all_)
 
 
 @app.command()
@@ -87,7 +91,7 @@ def _ask(method: str, url: str, path: str) -> dict[str, Any]:
     return found
 
 
-def _show(found: dict[str, Any], json: bool) -> None:
+def _show(found: dict[str, Any], json: bool, whole: bool = False) -> None:
     from rich.console import Console
 
     from kvant.rollout.table import table
@@ -96,4 +100,4 @@ def _show(found: dict[str, Any], json: bool) -> None:
     if json:
         console.print_json(data=found)
     else:
-        console.print(table(found), highlight=False)
+        console.print(table(found, whole), highlight=False)

@@ -38,6 +38,7 @@ def serve(
     value_bits: Annotated[
         str | None, typer.Option(metavar="N", help="2, 3, 4, 8 or 16 (kv_cache.value_bits).")
     ] = None,
+    behind_gateway: Annotated[bool, typer.Option("--behind-gateway", hidden=True)] = False,
     assignments: Assignments = None,
 ) -> None:
     """Serve a model with a low-bit KV cache through an OpenAI-compatible API.
@@ -74,4 +75,4 @@ def serve(
     # Only now, so that a wrong setting is told before a missing library.
     from kvant.engine.serve import run
 
-    raise typer.Exit(run(settings))
+    raise typer.Exit(run(settings, behind_gateway=behind_gateway))

@@ -44,15 +44,16 @@ WATCH_SECONDS = 1.0
 COUNT_SECONDS = 5.0
 
 
-def run(settings: Settings) -> int:
-    """Serves until SIGTERM or SIGINT; 0 when it ended because it was asked to.
+def run(settings: Settings, *, behind_gateway: bool = False) -> int:
+    """Serves until SIGTERM or SIGINT; 0 when it ended because it was asked to. Nobody is told how to ask an
+    engine that stands behind a gateway.
 
     Raises `KvantError` when the service cannot start, or when its engine dies.
     """
     import uvloop
 
     log_to_stderr(settings.monitoring.log_level)
-    service = Service(settings)
+    service = Service(settings, behind_gateway)
     failure: KvantError | None = None
     try:
         uvloop.run(service.serve())
@@ -80,10 +81,10 @@ def run(settings: Settings) -> int:
 class Service:
     """Everything one process serves."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, behind_gateway: bool = False) -> None:
         if settings.monitoring.sample_traffic is not None:
             traffic.require_place(settings.monitoring.sample_traffic)
-        self._settings = settings
+        self._settings, self._behind_gateway = settings, behind_gateway
         self._metrics = Metrics()
         self._door = Door(settings, Keys.load(settings.security.api_key_file), self._metrics)
         self._stop = Stop()
@@ -216,7 +217,7 @@ class Service:
             max_context=engine.client.model_config.max_model_len,
             engine=f"Kvant {__version__}, {engine.versions.distribution} {engine.versions.vllm}",
         )
-        table.show(Console(), facts, table.example(self._settings, name))
+        table.show(Console(), facts, "" if self._behind_gateway else table.example(self._settings, name))
 
 
 async def _vllm_app(engine: Engine) -> FastAPI:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def example(settings: Settings, name: str) -> str:
 
 
 def show(console: Console, facts: Sequence[tuple[str, str]], curl: str) -> None:
-    """A table on a terminal, plain lines elsewhere."""
+    """A table on a terminal, plain lines elsewhere; then the request to paste, if there is one."""
     if console.is_terminal:
         from rich.table import Table
         from rich.text import Text
@@ -87,4 +88,6 @@ def show(console: Console, facts: Sequence[tuple[str, str]], curl: str) -> None:
         for fact, value in facts:
             print(f"{fact + ':':<17} {value}")
     # Not through the console, which would break the line where it cannot be pasted from.
-    print(f"\n{curl}\n", flush=True)
+    if curl:
+        print(f"\n{curl}\n")
+    sys.stdout.flush()

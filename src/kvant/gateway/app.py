@@ -67,8 +67,9 @@ class Gateway:
     async def running(self) -> AsyncIterator[Door]:
         """The ASGI app, while engines run and connections to them are open."""
         settings = self.settings
-        upstream = Upstream(settings.timeouts.connect)
+        # First, because it may refuse: nothing is open yet that would have to be closed.
         audit = None if settings.audit.file is None else AuditLog(settings.audit)
+        upstream = Upstream(settings.timeouts.connect)
         books = Books(self.metrics, audit, settings.audit.prompts)
         backend = Backend(self.arms, upstream, settings.timeouts, settings.routing)
         self.asker = ArmAsker(self.arms, upstream)

@@ -58,5 +58,7 @@ class Served:
     """Why it failed, a word from a fixed set (timeout, unreachable, broken, ...); empty if it did not."""
     tripped: str = ""
     """The sign of degeneration that the breaker stopped it for; empty if none."""
+    absent: bool = False
+    """Whether it was known, as the arm was asked, that no replica of it is up."""
     tools: tuple[str, ...] = field(default=(), repr=False)
     """Arguments of the tool calls in the answer, as JSON text."""

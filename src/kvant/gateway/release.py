@@ -37,7 +37,7 @@ class Release:
             settings.rollout,
             self._store,
             identity(candidate),
-            present=lambda: gateway.arms[CANDIDATE].up(time.monotonic()),
+            up=lambda arm: gateway.arms[arm].up(time.monotonic()),
         )
         self.recent = Recent()
         self.answers = Answers(

@@ -26,7 +26,7 @@ class Certificate:
             self._load()
         except (OSError, ssl.SSLError) as error:
             reason = getattr(error, "reason", None) or error.strerror
-            raise ConfigError(f"listen.tls_certificate: {chain} with {key}: {reason}") from None
+            raise ConfigError(f"{chain} with {key}: {reason}") from None
 
     async def keep_fresh(self) -> None:
         """Looks at the files every second, until cancelled."""

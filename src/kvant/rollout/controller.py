@@ -28,7 +28,7 @@ POLICY = "evidence"
 LONGEST = 10.0
 """Seconds between two ticks that count as dwell at most: what nobody watched is no evidence."""
 TRIES = 20
-ABSENT = "no replica of the candidate is up"
+ABSENT = "no replica of the {} is up"
 
 
 class Controller:
@@ -48,14 +48,14 @@ class Controller:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         salt: Callable[[], str] = secrets.token_urlsafe,
-        present: Callable[[], bool] = lambda: True,
+        up: Callable[[str], bool] = lambda arm: True,
     ) -> None:
         """`candidate` names the very thing that is released (recipe and digest, model, address): another name
-        is another candidate, which has no weight before it is started. `present` says whether it is there
-        now: while it is not, time in a phase stands still and nothing is promoted."""
+        is another candidate, which has no weight before it is started. `up` says whether an arm is there now:
+        while one of the two is not, time in a phase stands still and nothing is promoted."""
         self._plan, self._store, self._candidate = plan, store, candidate
         self._monotonic, self._wall, self._salt = monotonic, wall, salt
-        self._present = present
+        self._up = up
         self._io, self._counting = threading.Lock(), threading.Lock()
         self._tally, self._outbox = Tally(plan.limits), Outbox()
         self._state = State()
@@ -89,7 +89,7 @@ class Controller:
         with self._io:
             try:
                 self._exchange()
-                self._trouble_is(ABSENT if self._ours and not self._present() else "")
+                self._trouble_is(self._absent() if self._ours else "")
                 self._decide()
             except StoreError as error:
                 self._trouble_is(str(error))
@@ -141,8 +141,9 @@ class Controller:
             return states.start(state, self._candidate, self._salt(), at, who)
         if state.candidate != self._candidate:
             raise RolloutError(f"{name}: this candidate has not been started")
-        if name == "promote" and not self._present():
-            raise RolloutError(f"promote: {ABSENT}")
+        # A person may promote past a baseline that is down: its users are waiting.
+        if name == "promote" and not self._up(CANDIDATE):
+            raise RolloutError(f"promote: {ABSENT.format(CANDIDATE)}")
         if name == "promote":
             decision = decide(self._plan, state, self._evidence())
             if state.active and decision.verdict == "rollback":
@@ -152,6 +153,11 @@ class Controller:
         if name == "rollback":
             return states.roll_back(state, at, who, "by hand")
         return states.pause(state, name == "pause", at, who)
+
+    def _absent(self) -> str:
+        """Which arm is missed, in words; once the candidate is full the baseline may be gone for good."""
+        missed = (CANDIDATE,) if self._state.phase == "full" else (CANDIDATE, BASELINE)
+        return next((ABSENT.format(arm) for arm in missed if not self._up(arm)), "")
 
     def _decide(self) -> None:
         if not self._ours:
@@ -201,7 +207,7 @@ class Controller:
             # Another gateway has counted the time up to here.
             self._adopt(stored)
         elif self._ours:
-            dwelt = states.dwell(stored, seconds if self._present() else 0.0)
+            dwelt = states.dwell(stored, 0.0 if self._absent() else seconds)
             self._adopt(dwelt if self._store.swap(stored.version, dwelt) else self._stored())
         with self._counting:
             self._outbox.put(self._phase, self._tally.take())

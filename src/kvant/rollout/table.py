@@ -16,9 +16,11 @@ LAST = 5
 WIDEST = 100
 
 
-def table(status: Mapping[str, Any]) -> RenderableType:
-    """`status` as `GET /rollout` gives it."""
-    return Group(*_head(status), _quantities(status["quantities"]), *_history(status["history"]))
+def table(status: Mapping[str, Any], whole: bool = False) -> RenderableType:
+    """`status` as `GET /rollout` gives it; with the `whole` history, or the newest of it."""
+    history = status["history"]
+    shown = history if whole else history[-LAST:]
+    return Group(*_head(status), _quantities(status["quantities"]), *_history(shown, len(history)))
 
 
 def _head(status: Mapping[str, Any]) -> Iterator[str]:
@@ -67,8 +69,10 @@ def _e_value(side: Mapping[str, Any], colour: str) -> str:
     return f"[{colour}]{text}[/]" if side["shown"] else text
 
 
-def _history(history: list[Mapping[str, Any]]) -> Iterator[str]:
-    for entry in history[-LAST:]:
+def _history(shown: list[Mapping[str, Any]], there: int) -> Iterator[str]:
+    if more := there - len(shown):
+        yield f"{more} earlier {'change' if more == 1 else 'changes'}: kvant rollout status --all"
+    for entry in shown:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
         why = escape(textwrap.shorten(entry["why"], WIDEST, placeholder=" ..."))
         yield f"{at}  {entry['phase']} {entry['weight']:.4g}, {escape(entry['who'])}: {why}"

@@ -141,6 +141,8 @@ def test_while_it_is_open_the_baseline_answers(arm: str) -> None:
         ({}, GOOD), ({"tripped": "repetition"}, TRIPPED), ({"error": "timeout"}, FAILED),
         ({"status": 499, "error": "cancelled"}, NEITHER), ({"status": 400, "error": "refused"}, NEITHER),
         ({"status": 503, "error": "draining"}, NEITHER), ({"status": 500}, FAILED),
+        ({"status": 502, "error": "unreachable"}, FAILED), ({"absent": True}, GOOD),
+        ({"status": 502, "error": "unreachable", "absent": True}, NEITHER),
     ],
 )  # fmt: skip
 def test_how_a_call_ended(fields: dict[str, Any], outcome: Outcome) -> None:

@@ -27,7 +27,7 @@ from kvant.gateway.arms.replica import Replica
 from kvant.gateway.arms.upstream import Upstream
 from kvant.gateway.call import Call, Served
 from kvant.quality.gate.recorded import Prompt
-from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison
+from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
 from tests.gateway.engine import MODEL, Engine
 
 T = TypeVar("T")
@@ -147,6 +147,7 @@ class Desk:
     settings: Comparing = ALL
     keep: bool = True
     found: list[Comparison] = field(default_factory=list)
+    failures: list[Serving] = field(default_factory=list)
     now: float = 0.0
 
     def __post_init__(self) -> None:
@@ -158,7 +159,7 @@ class Desk:
         async def ask(asker: ArmAsker) -> Counter[str]:
             comparer = Comparer(
                 self.settings, asker, lambda: self.now, self.found.append, self._signs, self.examples,
-                draw=lambda: 0.5,
+                draw=lambda: 0.5, failed=self.failures.append,
             )  # fmt: skip
             for one in work:
                 one(comparer)
@@ -215,6 +216,36 @@ def test_an_arm_that_fails_is_no_divergence(arms: tuple[Engine, Engine]) -> None
     desk = Desk()
     desk.of(arms, lambda c: c.ended(served(call())))
     assert (desk.found, desk.failed) == ([], 1)
+
+
+@pytest.mark.parametrize("failing", [{"logprob": math.nan}, {"fault": "500"}, {"fault": "echo"}])
+def test_what_the_candidate_alone_fails_to_score_three_times_in_a_row_is_held_against_it(
+    arms: tuple[Engine, Engine], caplog: pytest.LogCaptureFixture, failing: dict[str, Any]
+) -> None:
+    """`echo` refuses: vLLM answers 400 where its log-probabilities are no numbers."""
+    desk = Desk()
+    ask = lambda c: c.ended(served(call()))  # noqa: E731
+
+    def all_arms(*engines: Engine) -> Callable[[Comparer], None]:
+        def set_faults(_: Comparer) -> None:
+            for engine in arms:
+                engine.logprob, engine.fault = -0.5, ""
+            for engine in engines:
+                for name, value in failing.items():
+                    setattr(engine, name, value)
+
+        return set_faults
+
+    alone = all_arms(arms[1])
+    desk.of(arms, alone, ask, ask, all_arms(), ask, alone, ask, ask)
+    assert desk.failures == [], "chance"
+    assert len(desk.found) == 1
+    desk.of(arms, alone, ask, ask, ask, ask)
+    assert [(one.arm, one.failed, one.shadow) for one in desk.failures] == [(CANDIDATE, True, True)] * 2
+    assert [one.getMessage().count("counts as failures") for one in caplog.records] == [1]
+    desk.failures.clear()
+    desk.of(arms, all_arms(*arms), *[ask] * 5)
+    assert desk.failures == [], "both fail: nothing of the candidate"
 
 
 def test_where_an_arm_cannot_score_answers_are_compared(

@@ -25,6 +25,7 @@ from tests.gateway.proxy.test_calls import wait_until
 ROOT = Path(__file__).parents[3]
 SERVE = (
     "import sys, subprocess\n"
+    "assert '--behind-gateway' in sys.argv\n"
     "print(open(sys.argv[sys.argv.index('-c') + 1]).read(), file=open('seen.json', 'w'))\n"
     "port = sys.argv[sys.argv.index('--port') + 1]\n"
     "sys.argv = ['engine', '--port', port]\n"
@@ -72,17 +73,20 @@ def test_it_runs_with_its_settings_is_restarted_and_ends(child: Child, tmp_path:
     asyncio.run(main())
 
 
-def test_kill_9_of_the_gateway_leaves_no_engine(child: Child, tmp_path: Path) -> None:
+def test_kill_9_of_the_gateway_leaves_no_engine_and_no_file(child: Child, tmp_path: Path) -> None:
     program = (
-        "import asyncio, sys\n"
+        "import sys, uvloop\n"
         "from kvant.gateway.arms.local import Child\n"
         "from kvant.gateway.arms.replica import Replica\n"
         "from kvant.gateway.settings import Arm\n"
         f"child = Child('a', Arm.model_validate({{'serve': {{}}}}), Replica({child.replica.url!r}, 8),\n"
         f"    (sys.executable, {str(tmp_path / 'serve.py')!r}))\n"
-        "asyncio.run(child.run())\n"
+        "uvloop.run(child.run())\n"
     )
-    gateway = subprocess.Popen([sys.executable, "-c", program])
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    gateway = subprocess.Popen([sys.executable, "-c", program], env=environment)
     wait_until(lambda: answers(child), 20)
     (engine,) = psutil.Process(gateway.pid).children()
     gateway.kill()
@@ -90,3 +94,5 @@ def test_kill_9_of_the_gateway_leaves_no_engine(child: Child, tmp_path: Path) ->
     engine.wait(10)
     time.sleep(0.05)
     assert not answers(child)
+    assert (tmp_path / "seen.json").read_text() == "{}\n"
+    assert list(temporary.iterdir()) == []

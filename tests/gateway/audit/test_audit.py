@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kvant.child import free_port
 from kvant.errors import ConfigError
 from kvant.gateway.audit import files
 from kvant.gateway.audit.log import AuditLog
@@ -146,6 +147,22 @@ def test_two_gateways_do_not_write_one_log(tmp_path: Path) -> None:
         AuditLog(Audit(file=path))
     first.close()
     written(path, 1)
+
+
+def test_a_second_gateway_ends_with_this_one_line(tmp_path: Path) -> None:
+    first = AuditLog(Audit(file=tmp_path / "audit.jsonl"))
+    config = tmp_path / "gateway.yaml"
+    config.write_text(
+        f"audit: {{file: {tmp_path}/audit.jsonl}}\nrollout: {{state: {tmp_path}/rollout.db}}\n"
+        f"listen: {{port: {free_port()}}}\n"
+        "arms: {baseline: {urls: ['http://127.0.0.1:1']}, candidate: {urls: ['http://127.0.0.1:2']}}\n"
+    )
+    command = (sys.executable, "-c", "from kvant.cli import main; main()", "gateway", "-c", str(config))
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    first.close()
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: audit.file: ")
 
 
 class Hanging(io.BytesIO):

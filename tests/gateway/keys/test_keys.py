@@ -62,7 +62,7 @@ def test_the_command_line_makes_lists_rotates_and_revokes(tmp_path: Path) -> Non
     def keys(*words: str) -> str:
         done = run.invoke(app, ["keys", *words, "--file", str(file)], catch_exceptions=False)
         assert done.exit_code == 0, done.output
-        return done.output.strip()
+        return done.stdout.strip()
 
     text = keys("create", "alice", "--scope", "generate", "--scope", "metrics", "--days", "1")
     key = read(file).admit(f"Bearer {text}", 0.0)
@@ -84,6 +84,29 @@ def test_the_command_line_makes_lists_rotates_and_revokes(tmp_path: Path) -> Non
         keys("revoke", key.id)
     with pytest.raises(ConfigError, match=r"--scope root: is not one of generate, metrics, admin"):
         keys("create", "--scope", "root")
+
+
+def test_a_new_file_of_keys_is_said_to_be_one_with_what_may_be_meant(tmp_path: Path) -> None:
+    def create(name: str) -> list[str]:
+        done = CliRunner().invoke(app, ["keys", "create", "--file", str(tmp_path / name)])
+        assert done.exit_code == 0
+        assert done.stdout.startswith("kvant_")
+        return done.stderr.replace(f"{tmp_path}/", "").splitlines()
+
+    new = "note: {0} is a new file of keys ({0}); a gateway reads it as security.key_file"
+    assert create("keys.json") == [new.format("keys.json")]
+    assert create("keys.json") == []
+    (tmp_path / "gateway.yaml").write_text(
+        f"arms: {{baseline: {{urls: [http://a]}}}}\nsecurity: {{key_file: {tmp_path}/keys.json}}\n"
+    )
+    (tmp_path / "gateway-old.yaml").write_text("[")
+    (tmp_path / "typo.yml").write_text("")
+    assert create("kyes.json") == [
+        new.format("kyes.json"),
+        "note: did you mean --file keys.json, which has 2 keys?",
+        "note: gateway.yaml:2 names another: keys.json",
+    ]
+    assert create("typo.yaml") == [new.format("typo.yaml"), "note: gateway.yaml:2 names another: keys.json"]
 
 
 @pytest.mark.parametrize(

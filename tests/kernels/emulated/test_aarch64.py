@@ -22,7 +22,6 @@ from tests.kernels.emulated.machine import Machine, build, missing
 from tests.kernels.native import FORMATS, HEAD_DIMS, partner
 
 ISAS = pytest.mark.parametrize("isa", ["neon", "generic"])
-MODES = attend.MODES
 
 
 def forget() -> None:
@@ -73,8 +72,7 @@ def test_without_dot_products_neon_is_refused(driver: str) -> None:
             encode.test_codes_and_vectors_are_numpys(
                 "generic", KEY_FORMATS["codebook4"], VALUE_FORMATS["codebook4"], 64
             )
-            for precise in (False, True):
-                attend.test_every_head_dim("generic", precise, 64, "int8", np.random.default_rng(1))
+            attend.test_every_head_dim("generic", 64, "int8", np.random.default_rng(1))
         finally:
             forget()
 
@@ -96,17 +94,15 @@ def test_one_token_overwrites_its_slot_and_nothing_else(
 
 @ISAS
 @FORMATS
-@MODES
-def test_every_format(isa: str, key: Format, value: Format, precise: bool, rng: np.random.Generator) -> None:
-    attend.test_every_format(isa, precise, key, value, rng)
+def test_every_format(isa: str, key: Format, value: Format, rng: np.random.Generator) -> None:
+    attend.test_every_format(isa, key, value, rng)
 
 
-@MODES
 @ISAS
 @some("head_dim", [80, 128], [*HEAD_DIMS, 16, 512])
 @pytest.mark.parametrize("name", ["bf16", "int8", "codebook4", "codebook3+jl"])
-def test_every_head_dim(isa: str, precise: bool, head_dim: int, name: str, rng: np.random.Generator) -> None:
-    attend.test_every_head_dim(isa, precise, head_dim, name, rng)
+def test_every_head_dim(isa: str, head_dim: int, name: str, rng: np.random.Generator) -> None:
+    attend.test_every_head_dim(isa, head_dim, name, rng)
 
 
 @ISAS
@@ -115,18 +111,16 @@ def test_every_group_reads_its_own_head(isa: str, group: int, rng: np.random.Gen
     attend.test_every_group_reads_its_own_head(isa, group, rng)
 
 
-@MODES
 @ISAS
 @some("window", [5, 100], [1, 5, 16, 100, 128, 500])
-def test_windows(isa: str, precise: bool, window: int, rng: np.random.Generator) -> None:
-    attend.test_windows(isa, precise, window, 48, rng)
+def test_windows(isa: str, window: int, rng: np.random.Generator) -> None:
+    attend.test_windows(isa, window, 48, rng)
 
 
-@MODES
 @ISAS
 @some("softcap", [30.0], [0.5, 30.0, 50.0])
-def test_softcap(isa: str, precise: bool, softcap: float, rng: np.random.Generator) -> None:
-    attend.test_softcap(isa, precise, softcap, rng)
+def test_softcap(isa: str, softcap: float, rng: np.random.Generator) -> None:
+    attend.test_softcap(isa, softcap, rng)
 
 
 @ISAS
@@ -142,13 +136,10 @@ def test_flat_and_peaked_softmax(isa: str, scale: float, rng: np.random.Generato
 
 
 @pytest.mark.slow
-@MODES
 @ISAS
 @pytest.mark.parametrize("name", ["bf16", "codebook3"])
-def test_long_contexts_cross_every_border(
-    isa: str, precise: bool, name: str, rng: np.random.Generator
-) -> None:
-    attend.test_long_contexts_cross_every_border(isa, precise, name, rng)
+def test_long_contexts_cross_every_border(isa: str, name: str, rng: np.random.Generator) -> None:
+    attend.test_long_contexts_cross_every_border(isa, name, rng)
 
 
 @ISAS

@@ -6,15 +6,21 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kvant.errors import EngineError, NoRoom
 from kvant.gateway.answers import asked, mirror, response
 from kvant.gateway.answers.examples import SHOWN, Example
 from kvant.gateway.answers.score import Expected, Scorer
 from kvant.gateway.answers.settings import Comparing
 from kvant.gateway.call import Call
 from kvant.gateway.roles import Asker
+from kvant.quality.gate.client import Unable
 from kvant.quality.gate.logprobs import divergence, first
 from kvant.quality.generation.detectors import units
 from kvant.rollout.evidence import BASELINE, CANDIDATE
+
+
+class CandidateFails(EngineError):
+    """The candidate does not score a text that the baseline does: its logits are no numbers, for one."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +44,20 @@ class Apart:
 
 
 async def scored(scorer: Scorer, call: Call, text: str) -> Apart | None:
-    """Both arms read the prompt and this answer; None where it has no token."""
+    """Both arms read the prompt and this answer; None where it has no token. `CandidateFails` where only the
+    candidate does not, unless it has no room, or says nothing of the kind to anybody (`Unable`)."""
     reading = await scorer.reading(BASELINE, call, text)
     if not reading.first or reading.first == len(reading.ids):
         return None
     before, after = await asyncio.gather(
-        *(scorer.expected(arm, call, reading) for arm in (BASELINE, CANDIDATE))
+        *(scorer.expected(arm, call, reading) for arm in (BASELINE, CANDIDATE)), return_exceptions=True
     )
+    if isinstance(before, BaseException):
+        raise before
+    if isinstance(after, EngineError) and not isinstance(after, NoRoom | Unable):
+        raise CandidateFails(str(after))
+    if isinstance(after, BaseException):
+        raise after
     return await asyncio.to_thread(_apart, before, after, reading.ids[reading.first :])
 
 

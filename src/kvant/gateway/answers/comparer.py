@@ -14,7 +14,7 @@ from kvant.gateway.answers import asked, compare
 from kvant.gateway.answers.background import Background
 from kvant.gateway.answers.breaker import Outcome
 from kvant.gateway.answers.budget import Budget
-from kvant.gateway.answers.compare import Apart
+from kvant.gateway.answers.compare import Apart, CandidateFails
 from kvant.gateway.answers.examples import Examples
 from kvant.gateway.answers.finished import Answer
 from kvant.gateway.answers.fuse import outcome
@@ -24,7 +24,7 @@ from kvant.gateway.answers.witness import answer_of
 from kvant.gateway.call import Call, Served
 from kvant.gateway.roles import Asker
 from kvant.quality.gate.client import Unable
-from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison
+from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
 
 log = logging.getLogger("kvant.gateway.answers")
 
@@ -32,7 +32,7 @@ SKIPPED = ("sample", "kind", "ended", "in_flight", "load", "rate")
 """Why a call was not compared: not drawn; no single text over a text prompt; it did not end well; too many
 at a time; an arm is loaded; too many this minute."""
 TRIES = 3
-"""Failures in a row after which an arm counts as one that cannot score."""
+"""Failures in a row after which an arm cannot score; the candidate, if it is alone, fails."""
 AGAIN = 600.0
 """Seconds after which it is asked again."""
 
@@ -42,7 +42,8 @@ Judge = Callable[[Call, Answer], tuple[str, ...]]
 class Comparer:
     """`kvant.gateway.roles.Watcher` of calls that no shadow `holds`; pairs of a shadow come through `pair`.
 
-    `comparison` gets the evidence. `judge` names the signs of an answer.
+    `comparison` gets the evidence, `failed` that of a candidate that fails to score again and again what the
+    baseline scores. `judge` names the signs of an answer.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class Comparer:
         holds: Callable[[Call], bool] = lambda call: False,
         wanted: Callable[[], bool] = lambda: True,
         draw: Callable[[], float] = random.random,
+        failed: Callable[[Serving], None] = lambda seen: None,
     ) -> None:
+        self._failed, self._alone = failed, 0
         self._settings, self._asker, self._now = settings, asker, now
         self._comparison, self._judge, self._examples = comparison, judge, examples
         self._holds, self._wanted, self._draw = holds, wanted, draw
@@ -142,6 +145,9 @@ class Comparer:
         if self._now() >= self._unable_until:
             try:
                 apart = await compare.scored(self._scorer, served.call, served.text)
+            except CandidateFails as error:
+                self._count_alone(error)
+                raise
             except EngineError as error:
                 self._in_a_row += 1
                 if not isinstance(error, Unable) and self._in_a_row < TRIES:
@@ -149,6 +155,14 @@ class Comparer:
                 self._unable_until = self._now() + AGAIN
                 log.warning("%s; greedy answers are compared instead, word by word", error)
             else:
-                self._in_a_row = 0
+                self._in_a_row = self._alone = 0
                 return apart
         return await compare.answered(self._asker, served.call, self._settings)
+
+    def _count_alone(self, error: CandidateFails) -> None:
+        """One failure may be chance, in either arm: what comes in a row is held against the candidate."""
+        self._alone += 1
+        if self._alone == TRIES:
+            log.warning("%s; the baseline scores the same texts: this counts as failures", error)
+        if self._alone >= TRIES:
+            self._failed(Serving(CANDIDATE, self._now(), failed=True, shadow=True))

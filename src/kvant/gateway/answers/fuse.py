@@ -75,4 +75,7 @@ def outcome(served: Served) -> Outcome:
         return Outcome.TRIPPED
     if 400 <= served.status < 500 or served.error in NOT_ITS_FAULT:
         return Outcome.NEITHER
-    return Outcome.FAILED if served.error or served.status >= 500 else Outcome.GOOD
+    if not (served.error or served.status >= 500):
+        return Outcome.GOOD
+    # An arm that is not up answers nothing, well or badly.
+    return Outcome.NEITHER if served.absent else Outcome.FAILED

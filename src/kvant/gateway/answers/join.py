@@ -55,7 +55,7 @@ class Answers:
         )
         self.comparer = Comparer(
             settings.comparing, asker, now, self._compared, self.witness.signs, self.examples,
-            self.shadow.holds, self._both,
+            self.shadow.holds, self._both, failed=observe,
         )  # fmt: skip
         self._golden = golden.read(settings.patrol.golden) if settings.patrol.golden else []
         self._asker = asker

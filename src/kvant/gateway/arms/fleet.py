@@ -31,7 +31,7 @@ class Fleet:
         urls = (
             [f"http://127.0.0.1:{free_port()}" for _ in range(arm.replicas)] if arm.local else list(arm.urls)
         )
-        headers = _authorisation(name, arm)
+        headers = authorisation(arm)
         replicas = [
             Replica(url, all_.scheduling.max_concurrency, url in arm.long_urls, headers=headers)
             for url in urls
@@ -43,15 +43,15 @@ class Fleet:
         return replicas
 
 
-def _authorisation(name: str, arm: settings.Arm) -> dict[str, str]:
+def authorisation(arm: settings.Arm) -> dict[str, str]:
     """What the arm's engines want to see of us."""
     if arm.api_key_file is None:
         return {}
-    place = f"arms.{name}.api_key_file: {arm.api_key_file}"
+    file = arm.api_key_file
     try:
-        lines = arm.api_key_file.read_text(encoding="ascii").splitlines()
+        lines = file.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{place} cannot be read: {type(error).__name__}") from None
+        raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', 'is no ASCII')}") from None
     if not lines or not lines[0].strip():
-        raise ConfigError(f"{place} holds no key in its first line")
+        raise ConfigError(f"{file}: holds no key in its first line")
     return {"Authorization": f"Bearer {lines[0].strip()}"}

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,11 +37,11 @@ class Child:
     async def run(self) -> None:
         """Keeps it running until cancelled; then it is asked to end, and killed if it does not."""
         pause = FIRST_PAUSE
-        with _settings_file(self._arm) as config:
+        with _settings_file(self._arm) as (config, descriptors):
             try:
                 while True:
                     began = time.monotonic()
-                    self._process = process = await self._start(config)
+                    self._process = process = await self._start(config, descriptors)
                     status = await process.wait()
                     self.replica.failed(time.monotonic() + LONGEST_PAUSE)
                     if time.monotonic() - began >= STEADY_SECONDS:
@@ -53,12 +52,13 @@ class Child:
             finally:
                 await self._stop()
 
-    async def _start(self, config: Path) -> asyncio.subprocess.Process:
+    async def _start(self, config: Path, descriptors: tuple[int, ...]) -> asyncio.subprocess.Process:
         port = self.replica.url.rpartition(":")[2]
         log.info("%s: starting an engine on port %s", self._name, port)
         return await asyncio.create_subprocess_exec(
-            *(*self._command, "-c", str(config), "--host", "127.0.0.1", "--port", port),
+            *(*self._command, "-c", str(config), "--host", "127.0.0.1", "--port", port, "--behind-gateway"),
             stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=descriptors,
             preexec_fn=end_with_parent,
             start_new_session=True,  # Ctrl-C is for the gateway, which drains before its engines end
         )
@@ -78,14 +78,15 @@ class Child:
 
 
 @contextlib.contextmanager
-def _settings_file(arm: Arm) -> Iterator[Path]:
-    """The engine's kvant.yaml: the one that is named, or what stands in gateway.yaml."""
+def _settings_file(arm: Arm) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """The engine's kvant.yaml and the descriptors it needs to read it: the file that is named, or what stands
+    in gateway.yaml, in memory, so that nothing is left behind by a gateway that is killed."""
     if arm.config is not None:
-        yield arm.config
+        yield arm.config, ()
         return
     assert arm.serve is not None
-    with tempfile.TemporaryDirectory(prefix="kvant-gateway-") as folder:
-        path = Path(folder) / "kvant.yaml"
+    with open(os.memfd_create("kvant.yaml"), "w") as file:
         # JSON is YAML, and only what was written: defaults that follow from others stay open.
-        path.write_text(json.dumps(arm.serve.model_dump(mode="json", exclude_unset=True)))
-        yield path
+        file.write(json.dumps(arm.serve.model_dump(mode="json", exclude_unset=True)))
+        file.flush()
+        yield Path(f"/proc/self/fd/{file.fileno()}"), (file.fileno(),)

@@ -50,6 +50,7 @@ class Relay:
         stream = Stream(self._reply, self._tally, patience, self._backend.timeouts, usage)
         sentinel = self._cast.watch(self._call, arm)
         refuge = self._refuge = self._cast.refuge(self._call, arm)
+        self._tally.absent = not self._backend.arms[arm].up(time.monotonic())
         if await self._answered(arm, self._call.body, stream, sentinel):
             return
         self._refuge = None

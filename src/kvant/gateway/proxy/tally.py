@@ -25,6 +25,7 @@ class Tally:
         """Of the replica that writes, which is told every gap."""
         self.first: float | None = None
         self.error = self.tripped = self.finish = ""
+        self.absent = False
         self.prompt_tokens = 0
         self.tokens = 0
         self.reasoned = False
@@ -108,6 +109,7 @@ class Tally:
             text=self.text,
             error=self.error,
             tripped=self.tripped,
+            absent=self.absent,
             tools=tuple("".join(parts) for _, parts in sorted(self._tools.items())),
         )
 

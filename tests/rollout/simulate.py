@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kvant.gateway.answers.comparer import TRIES
 from kvant.rollout.controller import Controller
 from kvant.rollout.evidence import BASELINE, CANDIDATE, Comparison, Serving
 from kvant.rollout.plan import Plan
@@ -31,6 +32,8 @@ class Behaviour:
     failed: float = 0.001
     slowness: float = 1.0
     """Of every token and of the first, against the baseline."""
+    scores: bool = True
+    """Whether it scores given texts: not where its logits are no numbers."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,10 @@ def simulate(
                     controller.observe(
                         _serving(draw, CANDIDATE, candidate, traffic, load, clock.now, shadow=True)
                     )
-                controller.observe(_comparison(draw, candidate, clock.now))
+                if candidate.scores:
+                    controller.observe(_comparison(draw, candidate, clock.now))
+                elif compared >= TRIES:
+                    controller.observe(Serving(CANDIDATE, clock.now, failed=True, shadow=True))
         clock.now += TICK
         controller.tick()
         phase = controller.phase

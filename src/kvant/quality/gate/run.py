@@ -61,11 +61,13 @@ def _baseline(client: Client, settings: Settings, say: Say) -> Iterator[Asked]:
         if not tasks:
             raise ConfigError(f"{suite.name}: its file holds no task with an expected answer")
         started = time.monotonic()
-        answers = _ask(client, suite, tasks, settings.concurrency)
         found = []
-        for answer in answers:
-            found.append(answer)
-            say(f"baseline: {suite.name}", len(found), len(tasks))
+        try:
+            for answer in _ask(client, suite, tasks, settings.concurrency):
+                found.append(answer)
+                say(f"baseline: {suite.name}", len(found), len(tasks))
+        except EngineError as error:
+            raise EngineError(f"{suite.name}, baseline: {error}") from error
         yield Asked(suite, tasks, found, time.monotonic() - started)
 
 

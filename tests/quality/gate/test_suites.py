@@ -24,7 +24,7 @@ ALL = Settings(suites=tuple(SUITES))
 def test_one_seed_makes_one_set_of_tasks(name: str) -> None:
     def made(seed: int) -> list:
         (suite,) = chosen(ALL.model_copy(update={"suites": (name,)}))
-        return list(suite.tasks(random.Random(seed), RULER))
+        return list(next(suite.tasks(random.Random(seed), RULER)))
 
     assert made(1) == made(1)
     assert made(1) != made(2)
@@ -33,7 +33,7 @@ def test_one_seed_makes_one_set_of_tasks(name: str) -> None:
 
 def test_a_needle_lies_where_it_should() -> None:
     options = Needle(lengths=(1000, 4000), depths=(0.0, 0.5, 1.0), keys=(1, 4), trials=2)
-    tasks = needle.Needle(options).tasks(random.Random(0), RULER)
+    tasks = next(needle.Needle(options).tasks(random.Random(0), RULER))
     assert len(tasks) == 2 * 3 * 2 * 2
     for task in tasks:
         assert len(task.prompt) / RULER.prose == pytest.approx(task.length, abs=250)
@@ -45,7 +45,7 @@ def test_a_needle_lies_where_it_should() -> None:
 
 def test_needles_lost_fail_and_kept_pass() -> None:
     suite = needle.Needle(Needle(trials=2))
-    tasks = suite.tasks(random.Random(0), RULER)
+    tasks = next(suite.tasks(random.Random(0), RULER))
     good = [f" {task.number}." for task in tasks]
     kept = suite.judge([Pair(t, a, a) for t, a in zip(tasks, good, strict=True)], 0.05)
     lost = suite.judge([Pair(t, a, " 1") for t, a in zip(tasks, good, strict=True)], 0.05)
@@ -55,7 +55,7 @@ def test_needles_lost_fail_and_kept_pass() -> None:
 
 
 def test_code_that_is_expected_runs() -> None:
-    tasks = CodeSuite(Code(tasks=6, tokens=512)).tasks(random.Random(0), RULER)
+    tasks = next(CodeSuite(Code(tasks=6, tokens=512)).tasks(random.Random(0), RULER))
     for task in tasks:
         assert sandbox.passes(f"{task.before} {task.expected}\n{task.after}", 5)
         assert not sandbox.passes(f"{task.before} 1\n{task.after}", 5)

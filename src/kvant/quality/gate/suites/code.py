@@ -7,7 +7,7 @@ numbers. `retrieve`: somewhere in a long repository a function returns a number;
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvant.quality.gate import sandbox
@@ -46,10 +46,11 @@ class Code:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         o = self.options
         make = (_pattern, _retrieve)
-        return [make[n % 2](rng, o.tokens * ruler.code) for n in range(o.tasks)]
+        while True:
+            yield [make[n % 2](rng, o.tokens * ruler.code) for n in range(o.tasks)]
 
     def ask(self, client: Client, task: Task) -> str:
         return client.complete(task.prompt, ANSWER, stop=["\n"]).text.split("\n")[0]

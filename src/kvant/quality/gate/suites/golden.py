@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +46,13 @@ class Golden:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Prompt]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Prompt]]:
         o = self.options
-        found = recorded.read(o.file) if o.file else _shipped(rng, o.context * ruler.prose, o.prompts)
-        return rng.sample(found, min(o.prompts, len(found)))
+        if o.file:
+            yield from recorded.drawn(rng, recorded.read(o.file), o.prompts)
+            return
+        while True:
+            yield rng.sample(_shipped(rng, o.context * ruler.prose, o.prompts), o.prompts)
 
     def ask(self, client: Client, task: Prompt) -> Answer:
         tokens = task.tokens or self.options.tokens

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,15 +48,17 @@ class Long:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         openings: Mapping[str, Sequence[str]] = json.loads(OPENINGS.read_text(encoding="utf-8"))
         texts = [text for some in openings.values() for text in some]
-        rng.shuffle(texts)
-        found = []
-        for n in range(self.options.prompts):
-            tools = n % 4 == 3
-            found.append(Task(_calls(rng) if tools else texts[n % len(texts)], rng.randrange(2**31), tools))
-        return found
+        while True:
+            rng.shuffle(texts)
+            found = []
+            for n in range(self.options.prompts):
+                tools = n % 4 == 3
+                prompt = _calls(rng) if tools else texts[n % len(texts)]
+                found.append(Task(prompt, rng.randrange(2**31), tools))
+            yield found
 
     def ask(self, client: Client, task: Task) -> Answer:
         o = self.options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kvant.quality.gate import recorded
 from kvant.quality.gate.client import Client
@@ -36,12 +36,14 @@ class Longqa:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Prompt]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Prompt]]:
         o = self.options
         if o.file:
             found = [one for one in recorded.read(o.file) if one.expected]
-            return rng.sample(found, min(o.questions, len(found)))
-        return [_task(rng, o.tokens * ruler.prose) for _ in range(o.questions)]
+            yield from recorded.drawn(rng, found, o.questions)
+            return
+        while True:
+            yield [_task(rng, o.tokens * ruler.prose) for _ in range(o.questions)]
 
     def ask(self, client: Client, task: Prompt) -> str:
         tokens = task.tokens or (64 if self.options.file else ANSWER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvant.errors import ConfigError
@@ -38,7 +38,7 @@ class Summary:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         o = self.options
         if o.file:
             given = [
@@ -46,9 +46,11 @@ class Summary:
             ]
             if not all(one.prompt for one in given) or not given:
                 raise ConfigError(f"{o.file}: a summary needs a prompt (or context) and answers")
-            return rng.sample(given, min(o.documents, len(given)))
-        texts = [prose(rng, o.tokens * ruler.prose) for _ in range(o.documents)]
-        return [Task("\n\n".join(text) + ASKED, " ".join(map(_lead, text))) for text in texts]
+            yield from recorded.drawn(rng, given, o.documents)
+            return
+        while True:
+            texts = [prose(rng, o.tokens * ruler.prose) for _ in range(o.documents)]
+            yield [Task("\n\n".join(text) + ASKED, " ".join(map(_lead, text))) for text in texts]
 
     def ask(self, client: Client, task: Task) -> str:
         return client.complete(task.prompt, self.options.answer).text

@@ -159,6 +159,7 @@ def _suite(suite: str, asked: Request, running: Lazily, say: Say) -> Task:
     limits = {
         "seed": gate.seed,
         "alpha": gate.alpha,
+        "looks": gate.looks,
         "baseline": asked.baseline_url,
         suite: getattr(gate, suite).model_dump(mode="json"),
     }

@@ -80,13 +80,13 @@ class Golden:
         if expecting:
             marks = [tuple(_right(p.task, a.text) for a in (p.baseline, p.candidate)) for p in expecting]
             both = [(mark[0], mark[1]) for mark in marks]
+            had, has = (sum(mark[arm] for mark in both) / len(both) for arm in (0, 1))
             checks.append(
-                loses_at_most("expected answers gained", stats.gain(both, alpha), o.loss, "exact, paired")
+                loses_at_most(
+                    "expected answers gained", stats.gain(both, alpha), o.loss, "exact, paired", had
+                )
             )
-            scores["expected"] = (
-                sum(before for before, _ in both) / len(both),
-                sum(after for _, after in both) / len(both),
-            )
+            scores["expected"] = had, has
         apart = [(pair, one) for pair, one in zip(pairs, parted, strict=True) if one.at is not None]
         apart.sort(key=lambda found: -found[1].nats)
         same = sum(one.at is None for one in parted)

@@ -2,6 +2,7 @@
 that cannot be read? Single errors of a cache are small; here they have time to add up.
 
 Sampled, because small models loop in any precision when they decode greedily, and then have nothing to lose.
+Tool calls are decoded greedily, as they are in use, and may repeat themselves.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Long:
 
     def ask(self, client: Client, task: Task) -> Answer:
         o = self.options
-        return client.complete(task.prompt, o.tokens, temperature=o.temperature, seed=task.seed)
+        temperature = 0.0 if task.tools else o.temperature
+        return client.complete(task.prompt, o.tokens, temperature=temperature, seed=task.seed)
 
     def judge(self, pairs: Sequence[Pair], alpha: float) -> Judgement:
         o = self.options
@@ -70,6 +72,11 @@ class Long:
         defects = [tuple(defect(p.task, one, o.tokens) for one in (p.baseline, p.candidate)) for p in pairs]
         sound = [(not before, not after) for before, after in defects]
         won, lost = stats.discordant(sound)
+        n = max(1, len(pairs))
+        scores = {
+            "repeated": (sum(b for b, _ in repeated) / n, sum(a for _, a in repeated) / n),
+            "sound": (sum(b for b, _ in sound) / n, sum(a for _, a in sound) / n),
+        }
         checks = [
             at_most(
                 "repetition grows",
@@ -82,13 +89,9 @@ class Long:
                 stats.gain(sound, alpha),
                 o.defects,
                 f"exact: {lost} lost, {won} won of {len(pairs)} texts",
+                scores["sound"][0],
             ),
         ]
-        n = max(1, len(pairs))
-        scores = {
-            "repeated": (sum(b for b, _ in repeated) / n, sum(a for _, a in repeated) / n),
-            "sound": (sum(b for b, _ in sound) / n, sum(a for _, a in sound) / n),
-        }
         bad = [(p, why) for p, (_, why) in zip(pairs, defects, strict=True) if why]
         return Judgement(checks, scores, [_example(p, why) for p, why in bad[:SHOWN]])
 

@@ -13,18 +13,16 @@ from kvant.quality.gate.recorded import Prompt
 from kvant.quality.gate.settings import Longqa as Options
 from kvant.quality.gate.suites import right
 from kvant.quality.gate.suites.base import Example, Judgement, Pair
+from kvant.quality.gate.suites.lexicon import NAMES
 
-NAMES = (
-    "Adela", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hassan", "Ingrid", "Jonas", "Keiko",
-    "Lars", "Marta", "Nadia", "Otto", "Petra", "Ravi", "Sofia", "Tomas", "Ursula", "Viktor", "Wanda",
-)  # fmt: skip
 FACTS = {
     "keeps a": ("parrot", "rabbit", "tortoise", "donkey", "falcon", "goat", "horse", "lizard"),
     "works as a": ("baker", "carpenter", "dentist", "gardener", "lawyer", "pilot", "tailor", "painter"),
     "lives in": ("Lisbon", "Cairo", "Oslo", "Kyoto", "Dublin", "Quito", "Warsaw", "Nairobi"),
 }
 """What is told of everyone, and what it may be."""
-PEOPLE = 8
+PEOPLE = 4
+"""Of eight, SmolLM2 mixes some up in 16 bits already."""
 ANSWER = 12
 TAIL = 500
 

@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from kvant.errors import ConfigError
 from kvant.launch import settings
-from tests.launch.stub import Stub, serving
+from tests.launch.stub import Stub, listening, serving
 
 
 def test_the_example_reads_back_as_the_defaults(tmp_path: Path, kvant_command) -> None:
@@ -60,10 +64,39 @@ def test_a_list_ends_with_its_page_and_its_status(
             "--json", str(out), "--html", str(page),
         )  # fmt: skip
     assert done.status == 1, done.out + done.err
-    assert "verdict: fail" in done.out
+    _, missing = done.out.split("not passed:\n")
+    assert missing.startswith("  fail          interface: stop strings\n")
+    assert "  not run       alerts: test alert\n" in missing
+    assert missing.endswith("verdict: fail\n")
     found = json.loads(out.read_text())
     assert found["verdict"] == "fail"
     assert [step["name"] for step in found["steps"]] == [
         "interface", "memory", "speed", "gate fidelity", "gate needle", "gate golden", "soak", "alerts",
     ]  # fmt: skip
     assert "stop strings" in page.read_text()
+
+
+def test_a_test_alert_goes_where_the_limits_say_and_its_address_is_not_reported(
+    kvant_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVANT_HOME", str(tmp_path / "home"))
+    got: list[str] = []
+
+    async def receive(request: Request) -> Response:
+        got.append(request.url.path)
+        return Response(status_code=200)
+
+    limits, out = tmp_path / "limits.yaml", tmp_path / "lc.json"
+    with listening(Starlette(routes=[Route("/secret", receive, methods=["POST"])])) as url:
+        limits.write_text(
+            "speed: {prompt: 16, answer: 8, rounds: 1}\nsoak: {seconds: 1, streams: 1}\n"
+            f"alert_url: {url}/secret\n"
+        )
+        with serving(Stub()) as service:
+            done = kvant_command(
+                "launch-check", "--url", service.url, "--limits", str(limits), "--suites", "none",
+                "--json", str(out),
+            )  # fmt: skip
+    assert got == ["/secret"]
+    assert "test alert                  answered 200" in done.out
+    assert "/secret" not in out.read_text()

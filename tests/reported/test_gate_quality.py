@@ -159,6 +159,6 @@ def test_h5_18_kl_fails_at_2k_and_7k_though_the_text_reads_well(tmp_path: Path) 
             kl, top1, _ = outcome.results[0].judgement.checks
             assert (kl.verdict, top1.verdict) == (Verdict.FAIL, Verdict.FAIL), (tokens, kl, top1)
         asked = Client(candidate.url)
-        tasks = long.Long(Settings().long).tasks(random.Random(0), Ruler(4.0, 4.0))[:3]
+        tasks = next(long.Long(Settings().long).tasks(random.Random(0), Ruler(4.0, 4.0)))[:3]
         answers = [asked.complete(task.prompt, 128, temperature=0.8, seed=task.seed) for task in tasks]
         assert [long.defect(task, one, 128) for task, one in zip(tasks, answers, strict=True)] == ["", "", ""]

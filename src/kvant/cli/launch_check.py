@@ -63,10 +63,13 @@ def launch_check(
             return
         found = launch_settings.load(limits)
         changes = {"seconds": launch_settings.seconds(soak, "--soak")} if soak else {}
-        found = found.model_copy(update={"soak": found.soak.model_copy(update=changes)})
-        status = _run(
-            found, config, url, model, metrics, suites, baseline, alert_url, (json_file, html), fresh
+        found = found.model_copy(
+            update={
+                "soak": found.soak.model_copy(update=changes),
+                "alert_url": alert_url or found.alert_url,
+            }
         )
+        status = _run(found, config, url, model, metrics, suites, baseline, (json_file, html), fresh)
     except KvantError as error:
         complain(error)
         status = ERROR
@@ -81,7 +84,6 @@ def _run(
     metrics: str | None,
     suites: str | None,
     baseline: str | None,
-    alert_url: str | None,
     files: tuple[Path | None, Path | None],
     fresh: bool,
 ) -> int:
@@ -102,7 +104,7 @@ def _run(
         result.check(file, flag)
     json_file, html_file = files
     chosen = () if suites == "none" else gate_settings.override(limits.gate, suites, None).suites
-    asked = Request(config, load(config), limits, chosen, url, metrics, model, baseline, alert_url, fresh)
+    asked = Request(config, load(config), limits, chosen, url, metrics, model, baseline, fresh)
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=None)
@@ -110,8 +112,9 @@ def _run(
     for line in report.lines(steps):
         console.print(line, markup=False)
     facts = machine.describe()
+    told = limits.model_dump(mode="json", exclude={"alert_url"})  # a webhook's address is often its secret
     if json_file:
-        result.write(json_file, report.to_json(steps, facts | {"limits": limits.model_dump(mode="json")}))
+        result.write(json_file, report.to_json(steps, facts | {"limits": told}))
     if html_file:
         report.write(html_file, steps, facts)
     return EXIT[worst(step.verdict for step in steps)]

@@ -41,7 +41,6 @@ class Request:
     metrics_url: str | None = None
     model: str | None = None
     baseline_url: str | None = None
-    alert_url: str | None = None
     fresh: bool = False
 
 
@@ -141,12 +140,8 @@ def _tasks(asked: Request, running: Lazily, say: Say) -> Iterator[Task]:
         limits.soak.model_dump(mode="json"),
         lambda: soak.run(running.alone(), limits.soak, running.log, partial(say, soak.NAME)),
     )
-    rules = limits.rules
-    yield Task(
-        alerts.NAME,
-        [str(rules), asked.alert_url],
-        lambda: alerts.run(running.service, rules, asked.alert_url),
-    )
+    rules, alert_url = limits.rules, limits.alert_url
+    yield Task(alerts.NAME, [str(rules), alert_url], lambda: alerts.run(running.service, rules, alert_url))
 
 
 def _suite(suite: str, asked: Request, running: Lazily, say: Say) -> Task:
@@ -164,6 +159,7 @@ def _suite(suite: str, asked: Request, running: Lazily, say: Say) -> Task:
     limits = {
         "seed": gate.seed,
         "alpha": gate.alpha,
+        "looks": gate.looks,
         "baseline": asked.baseline_url,
         suite: getattr(gate, suite).model_dump(mode="json"),
     }

@@ -20,11 +20,13 @@ TAGS = {Verdict.NOT_RUN: "inconclusive"}
 
 
 def lines(steps: Sequence[Step]) -> list[str]:
-    """One line an item under one a step, and the verdict last."""
+    """One line an item under one a step, what has not passed once more, and the verdict last."""
     found = []
     for step in steps:
         found.append(f"{step.name:<16}{step.verdict.value:<14}{step.seconds:,.0f} s")
         found += [_line(item) for item in step.items]
+    if missing := [f"  {_missing(*one)}" for one in _open(steps)]:
+        found += ["not passed:", *missing]
     return [*found, f"verdict: {worst(step.verdict for step in steps).value}"]
 
 
@@ -51,17 +53,27 @@ def page(steps: Sequence[Step], facts: Mapping[str, Any]) -> str:
         for n, step in enumerate(steps)
     )
     note = f"<p>{NOTES[verdict]}</p>" if verdict in NOTES else ""
+    missing = "".join(f"<li>{escape(_missing(*one))}</li>" for one in _open(steps))
     shown = "".join(f"<tr><th>{escape(k)}</th><td>{escape(str(v))}</td></tr>" for k, v in facts.items())
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'\">"
         f"<title>Launch check: {verdict.value}</title><style>{STYLE}</style></head><body>"
-        f"<h1>Launch check {_tag(verdict)}</h1>{note}"
+        f"<h1>Launch check {_tag(verdict)}</h1>{note}<ul>{missing}</ul>"
         f"<table><tr><th>step</th><th>verdict</th><th>checks</th><th>seconds</th></tr>{rows}</table>"
         + "".join(_section(n, step) for n, step in enumerate(steps))
         + f"<details><summary>where it was measured</summary><table>{shown}</table></details></body></html>\n"
     )
+
+
+def _open(steps: Sequence[Step]) -> list[tuple[Step, Item]]:
+    """All that keeps the list from passing."""
+    return [(step, item) for step in steps for item in step.items if item.verdict is not Verdict.PASS]
+
+
+def _missing(step: Step, item: Item) -> str:
+    return f"{item.verdict.value:<14}{step.name}: {item.name}"
 
 
 def _line(item: Item) -> str:

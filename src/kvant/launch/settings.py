@@ -67,6 +67,9 @@ class Settings(Section):
     rules: File | None = Field(
         default=None, description="Alert rules; null takes those that come with Kvant."
     )
+    alert_url: str | None = Field(
+        default=None, description="Gets the test alert (--alert-url); null: it is not run, which is not pass."
+    )
 
 
 def load(path: Path | None) -> Settings:

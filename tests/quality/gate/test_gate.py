@@ -17,7 +17,7 @@ SMALL: dict[str, Any] = {
     "concurrency": 2,
     "max_context": 1024,
     "fidelity": {"texts": 2, "tokens": 512, "perplexity": 0.2, "top1": 0.2},
-    "needle": {"lengths": [256], "depths": [0.0, 0.5], "keys": [1], "trials": 4, "loss": 0.45},
+    "needle": {"lengths": [256], "depths": [0.0, 0.5], "keys": [1], "trials": 5, "loss": 0.45},
     "golden": {"prompts": 4, "tokens": 12, "context": 128, "parted": 0.7},
 }
 

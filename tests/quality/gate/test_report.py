@@ -24,7 +24,7 @@ HOSTILE = "<script>alert(1)</script>\x00 & 深度"
 def outcome() -> Outcome:
     checks = [
         at_most("KL (nats)", stats.Interval(0.02, 0.015, 0.03), 0.01, "bootstrap"),
-        loses_at_most("right answers gained", stats.gain([(True, True)] * 9, 0.05), 0.1, "exact"),
+        loses_at_most("right answers gained", stats.gain([(True, True)] * 9, 0.05), 0.1, "exact", 1.0),
         at_most("perplexity grows", stats.Interval(0.001, -0.01, 0.01), 0.03, "bootstrap"),
     ]
     judgement = Judgement(

@@ -8,11 +8,12 @@ import pytest
 
 from kvant.quality.gate import sandbox
 from kvant.quality.gate.material import Ruler
-from kvant.quality.gate.settings import Code, Needle, Settings
+from kvant.quality.gate.settings import Code, Needle, Settings, Summary
 from kvant.quality.gate.suites import needle
 from kvant.quality.gate.suites.base import Pair
 from kvant.quality.gate.suites.code import Code as CodeSuite
 from kvant.quality.gate.suites.registry import SUITES, chosen
+from kvant.quality.gate.suites.summary import Summary as SummarySuite
 from kvant.quality.gate.suites.summary import score
 from kvant.quality.gate.verdict import Verdict
 
@@ -24,7 +25,7 @@ ALL = Settings(suites=tuple(SUITES))
 def test_one_seed_makes_one_set_of_tasks(name: str) -> None:
     def made(seed: int) -> list:
         (suite,) = chosen(ALL.model_copy(update={"suites": (name,)}))
-        return list(suite.tasks(random.Random(seed), RULER))
+        return list(next(suite.tasks(random.Random(seed), RULER)))
 
     assert made(1) == made(1)
     assert made(1) != made(2)
@@ -33,7 +34,7 @@ def test_one_seed_makes_one_set_of_tasks(name: str) -> None:
 
 def test_a_needle_lies_where_it_should() -> None:
     options = Needle(lengths=(1000, 4000), depths=(0.0, 0.5, 1.0), keys=(1, 4), trials=2)
-    tasks = needle.Needle(options).tasks(random.Random(0), RULER)
+    tasks = next(needle.Needle(options).tasks(random.Random(0), RULER))
     assert len(tasks) == 2 * 3 * 2 * 2
     for task in tasks:
         assert len(task.prompt) / RULER.prose == pytest.approx(task.length, abs=250)
@@ -45,7 +46,7 @@ def test_a_needle_lies_where_it_should() -> None:
 
 def test_needles_lost_fail_and_kept_pass() -> None:
     suite = needle.Needle(Needle(trials=2))
-    tasks = suite.tasks(random.Random(0), RULER)
+    tasks = next(suite.tasks(random.Random(0), RULER))
     good = [f" {task.number}." for task in tasks]
     kept = suite.judge([Pair(t, a, a) for t, a in zip(tasks, good, strict=True)], 0.05)
     lost = suite.judge([Pair(t, a, " 1") for t, a in zip(tasks, good, strict=True)], 0.05)
@@ -55,7 +56,7 @@ def test_needles_lost_fail_and_kept_pass() -> None:
 
 
 def test_code_that_is_expected_runs() -> None:
-    tasks = CodeSuite(Code(tasks=6, tokens=512)).tasks(random.Random(0), RULER)
+    tasks = next(CodeSuite(Code(tasks=6, tokens=512)).tasks(random.Random(0), RULER))
     for task in tasks:
         assert sandbox.passes(f"{task.before} {task.expected}\n{task.after}", 5)
         assert not sandbox.passes(f"{task.before} 1\n{task.after}", 5)
@@ -68,3 +69,24 @@ def test_a_summary_is_scored_by_the_words_it_shares() -> None:
     assert score(reference, "Bananas grow slowly.") == 0
     assert 0 < score(reference, "It builds a tree.") < 1
     assert score("修表的老人", "老人修表") > 0.5
+
+
+def test_a_summary_is_of_decisions_in_their_order() -> None:
+    suite = SummarySuite(Summary(documents=3, tokens=512))
+    for task in next(suite.tasks(random.Random(0), RULER)):
+        text, asked = task.prompt.split("\n\nSummary of the text above")
+        made = [one for one in text.split("\n\n") if one.startswith("Decision ")]
+        assert [one.split(":")[0] for one in made] == [f"Decision {n}" for n in range(1, 7)]
+        assert made[0] in asked
+        assert task.reference == " ".join(made[1:])
+        assert len(task.prompt) / RULER.prose == pytest.approx(512, abs=250)
+
+
+def test_a_summary_that_no_arm_can_write_decides_nothing() -> None:
+    suite = SummarySuite(Summary())
+    pairs = [
+        Pair(task, "It is clear.", "It is clear.") for task in next(suite.tasks(random.Random(0), RULER))
+    ]
+    found = suite.judge(pairs, 0.05)
+    assert found.checks[0].verdict is Verdict.INCONCLUSIVE
+    assert found.notes == ["the baseline has 0%: it has little to lose here"]

@@ -9,12 +9,15 @@ RULER, NIAH  {"input": ..., "outputs": [...]}, with "answer_prefix" where there 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kvant.errors import ConfigError
+
+One = TypeVar("One")
 
 MAX_BYTES = 1 << 30
 MAX_LINE = 64 << 20
@@ -43,6 +46,12 @@ def read(file: Path) -> list[Prompt]:
     if not found:
         raise ConfigError(f"{file}: holds no prompt")
     return found
+
+
+def drawn(rng: random.Random, given: Sequence[One], size: int) -> Iterator[list[One]]:
+    """All of them in an order of the seed, so many at a time."""
+    order = rng.sample(given, len(given))
+    yield from (order[start : start + size] for start in range(0, len(order), size))
 
 
 def _prompts(file: Path) -> Iterator[Prompt]:

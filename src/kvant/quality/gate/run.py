@@ -1,104 +1,107 @@
-"""One gate: the baseline answers all tasks, then the candidate, one engine at a time, then the verdicts.
+"""One gate: the baseline answers, then the candidate, one engine at a time, then the verdicts.
 
-The candidate may fail early: after a third and two thirds of a suite it is judged with an error of `EARLY`
-(Haybittle 1971, Peto 1976), which leaves that of the last look nearly as it was. It never passes early.
+A suite that is inconclusive is asked on, with new tasks, until it is decided or its looks are used up
+(course.py). The candidate may also fail early: after a third and two thirds of the first look it is judged
+with an error of `EARLY` (Haybittle 1971, Peto 1976), which leaves those of the looks nearly as they were.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
-from kvant.errors import ConfigError, EngineError
+from kvant.errors import EngineError
 from kvant.quality.gate.arm import Arm
 from kvant.quality.gate.client import Client
+from kvant.quality.gate.course import Course
 from kvant.quality.gate.material import Ruler
-from kvant.quality.gate.outcome import Outcome, Result
+from kvant.quality.gate.outcome import Outcome
 from kvant.quality.gate.settings import Settings
-from kvant.quality.gate.suites.base import Judgement, Pair, Suite
+from kvant.quality.gate.suites.base import Pair, Suite
 from kvant.quality.gate.suites.registry import chosen
 from kvant.quality.gate.verdict import Verdict, worst
 
 EARLY = 0.001
-LOOKS = 3
+PARTS = 3
+"""Of the first look, after each of which the candidate may fail."""
 
 Say = Callable[[str, int, int], None]
 """What is asked of whom, tasks done, tasks in all."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A suite whose tasks the baseline has answered."""
-
-    suite: Suite
-    tasks: Sequence[Any]
-    answers: Sequence[Any]
-    seconds: float
-
-
 def gate(baseline: Arm, candidate: Arm, settings: Settings, facts: dict[str, Any], say: Say) -> Outcome:
     """`EngineError` where the baseline fails; a candidate that fails has failed the gate."""
     with baseline.running() as client:
-        model = client.model
-        asked = list(_baseline(client, settings, say))
-    try:
-        with candidate.running() as client:
-            results = [_candidate(client, one, settings, say) for one in asked]
-    except EngineError as error:
-        reason = f"the candidate does not serve: {error}"
-        results = [_failed(one, reason) for one in asked]
+        model, ruler = client.model, Ruler.of(client.length)
+        courses = [Course.of(suite, settings, ruler) for suite in chosen(settings)]
+        _baseline(client, courses, settings, say)
+    _candidate(candidate, courses, settings, say)
+    while left := _undecided(courses):
+        with baseline.running() as client:
+            _baseline(client, left, settings, say)
+        _candidate(candidate, left, settings, say)
+    results = [one.result for one in courses if one.result]
     return Outcome(baseline.what, candidate.what, model, settings.seed, results, facts)
 
 
-def _baseline(client: Client, settings: Settings, say: Say) -> Iterator[Asked]:
-    ruler = Ruler.of(client.length)
-    for suite in chosen(settings):
-        tasks = suite.tasks(random.Random(f"{suite.name} {settings.seed}"), ruler)
-        if not tasks:
-            raise ConfigError(f"{suite.name}: its file holds no task with an expected answer")
-        started = time.monotonic()
-        answers = _ask(client, suite, tasks, settings.concurrency)
-        found = []
-        for answer in answers:
-            found.append(answer)
-            say(f"baseline: {suite.name}", len(found), len(tasks))
-        yield Asked(suite, tasks, found, time.monotonic() - started)
+def _undecided(courses: Sequence[Course]) -> list[Course]:
+    """Those to be asked on; none where one has failed, which decides the whole."""
+    if any(one.verdict is Verdict.FAIL for one in courses):
+        return []
+    return [one for one in courses if one.asks_on()]
 
 
-def _candidate(client: Client, asked: Asked, settings: Settings, say: Say) -> Result:
-    suite, planned = asked.suite, len(asked.tasks)
-    step = max(suite.fewest, -(-planned // LOOKS))
-    pairs: list[Pair] = []
+def _baseline(client: Client, courses: Sequence[Course], settings: Settings, say: Say) -> None:
+    for course in courses:
+        name, total = course.suite.name, len(course.batch)
+        started, found = time.monotonic(), []
+        try:
+            for answer in _ask(client, course.suite, course.batch, settings.concurrency):
+                found.append(answer)
+                say(f"baseline: {name}", len(found), total)
+        except EngineError as error:
+            raise EngineError(f"{name}, baseline: {error}") from error
+        course.before = found
+        course.seconds = course.seconds[0] + time.monotonic() - started, course.seconds[1]
+
+
+def _candidate(arm: Arm, courses: Sequence[Course], settings: Settings, say: Say) -> None:
+    try:
+        with arm.running() as client:
+            for course in courses:
+                _judge(client, course, settings, say)
+    except EngineError as error:
+        for course in courses:
+            course.failed(f"the candidate does not serve: {error}")
+
+
+def _judge(client: Client, course: Course, settings: Settings, say: Say) -> None:
+    suite, batch = course.suite, course.batch
+    step = len(batch) if course.look else max(suite.fewest, -(-len(batch) // PARTS))
     started = time.monotonic()
     try:
-        for start in range(0, planned, step):
+        for start in range(0, len(batch), step):
             part = slice(start, start + step)
-            answers = _ask(client, suite, asked.tasks[part], settings.concurrency)
-            for task, before, after in zip(asked.tasks[part], asked.answers[part], answers, strict=True):
-                pairs.append(Pair(task, before, after))
-                say(f"candidate: {suite.name}", len(pairs), planned)
-            last = len(pairs) == planned
-            found = suite.judge(pairs, settings.alpha if last else EARLY)
+            answers = _ask(client, suite, batch[part], settings.concurrency)
+            for task, before, after in zip(batch[part], course.before[part], answers, strict=True):
+                course.pairs.append(Pair(task, before, after))
+                say(f"candidate: {suite.name}", len(course.pairs), course.planned)
+            last = len(course.pairs) == course.planned
+            found = suite.judge(course.pairs, course.alpha if last else EARLY)
             verdict = worst(check.verdict for check in found.checks)
             if last or verdict is Verdict.FAIL:
                 break
     except EngineError as error:
-        return _failed(asked, f"the candidate failed after {len(pairs)} of {planned} tasks: {error}")
-    reason = "" if last else f"failed early, after {len(pairs)} of {planned} tasks (error {EARLY:g})"
-    seconds = (asked.seconds, time.monotonic() - started)
-    return Result(suite.name, verdict, len(pairs), planned, seconds, found, reason)
+        course.failed(f"the candidate failed after {len(course.pairs)} of {course.planned} tasks: {error}")
+        return
+    early = f"failed early, after {len(course.pairs)} of {course.planned} tasks (error {EARLY:g})"
+    course.seconds = course.seconds[0], course.seconds[1] + time.monotonic() - started
+    course.judged(found, verdict, "" if last else early)
 
 
 def _ask(client: Client, suite: Suite, tasks: Sequence[Any], concurrency: int) -> Iterator[Any]:
     """Answers in the order of the tasks."""
     with ThreadPoolExecutor(concurrency) as pool:
         yield from pool.map(lambda task: suite.ask(client, task), tasks)
-
-
-def _failed(asked: Asked, reason: str) -> Result:
-    none = Judgement(())
-    return Result(asked.suite.name, Verdict.FAIL, 0, len(asked.tasks), (asked.seconds, 0.0), none, reason)

@@ -121,6 +121,10 @@ class Settings(Section):
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = Field(
         default=0.05, description="One-sided error of every interval's ends."
     )
+    looks: Annotated[int, Field(ge=1, le=20)] = Field(
+        default=4,
+        description="Times an inconclusive suite is asked, with new tasks each; alpha is split over them.",
+    )
     concurrency: Count = Field(default=4, description="Requests in flight.")
     max_context: Tokens = Field(default=8192, description="Context of servers that the gate starts.")
     fidelity: Fidelity = Field(default_factory=Fidelity)

@@ -38,9 +38,14 @@ def at_most(name: str, found: Interval, margin: float, method: str) -> Check:
     return Check(name, found.value, found.low, found.high, margin, _of(found.high, found.low, margin), method)
 
 
-def loses_at_most(name: str, found: Interval, margin: float, method: str) -> Check:
-    """The same for a gain, which may be `margin` below zero."""
+def loses_at_most(name: str, found: Interval, margin: float, method: str, had: float) -> Check:
+    """The same for a gain, which may be `margin` below zero.
+
+    Where the baseline has (`had`) no more than that, losing all would pass as well: it is inconclusive.
+    """
     verdict = _of(-found.low, -found.high, margin)
+    if verdict is Verdict.PASS and had <= margin:
+        verdict = Verdict.INCONCLUSIVE
     return Check(name, found.value, found.low, found.high, -margin, verdict, method)
 
 

@@ -73,7 +73,7 @@ def beside(baseline: Service, service: Service) -> Finding:
     suite = Fidelity(Options(texts=TEXTS, tokens=max(64, min(LENGTH, longest - 8))))
     try:
         arms = [one.client() for one in (baseline, service)]
-        tasks = suite.tasks(random.Random("doctor"), Ruler.of(arms[0].length))
+        tasks = next(suite.tasks(random.Random("doctor"), Ruler.of(arms[0].length)))
         pairs = [Pair(task, *(suite.ask(arm, task) for arm in arms)) for task in tasks]
         judged = suite.judge(pairs, ALPHA)
     except EngineError as error:

@@ -52,7 +52,7 @@ def oversubscribed(load: Load) -> Finding:
     if not tasks:
         return unknown(what, "no thread worked while it was loaded: are these its processes?")
     cores = frozenset().union(*(proc.allowed(*task) for task in tasks))
-    usable = len(os.sched_getaffinity(0))
+    machine = os.cpu_count() or 1  # others are counted on all of it, whatever this process may use
     said = f"{len(tasks)} threads compute on {len(cores)} cores"
     if len(tasks) > len(cores) > 0:
         return warn(
@@ -61,14 +61,14 @@ def oversubscribed(load: Load) -> Finding:
             "unset OMP_NUM_THREADS and VLLM_CPU_OMP_THREADS_BIND: `kvant serve` binds a thread to each core",
         )
     others = _others(load)
-    if others > OTHERS * usable:
+    if others > OTHERS * machine:
         return warn(
             what,
-            f"{said}, and other processes took {others:.1f} of {usable} cores meanwhile",
+            f"{said}, and other processes took {others:.1f} of the machine's {machine}",
             "give the service cores of its own (taskset, cpuset), or end what else runs",
         )
-    if len(cores) < usable:
-        return ok(what, f"{said}; the machine has {usable}")
+    if len(cores) < machine:
+        return ok(what, f"{said}; the machine has {machine}")
     return ok(what, said)
 
 

@@ -39,7 +39,7 @@ _CHINESE = {
     "depth": "深度",
     "length": "长度 × 针数",
     "where": "位置",
-    "inconclusive is not pass": "“证据不足”不等于通过：区间跨越界限，应增加题数后重测。",
+    "inconclusive is not pass": "“证据不足”不等于通过：区间跨越界限；应增加 looks 或题数。",
     "plot": "区间与界限",
     "machine": "测量环境",
     "KL (nats)": "KL 散度（nat）",
@@ -66,7 +66,7 @@ ENGLISH_TEXT = {
     "heatmap": "share of right answers",
     "length": "length × keys",
     "plot": "intervals and margins",
-    "inconclusive is not pass": "Inconclusive is not pass: an interval spans its margin. Add tasks.",
+    "inconclusive is not pass": "Inconclusive is not pass: an interval spans its margin. Add looks or tasks.",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -62,8 +62,11 @@ class Suite(Protocol):
     fewest: int
     """Tasks between two looks, at least."""
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Any]:
-        """In an order in which any beginning is as good a sample as any other."""
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Any]]:
+        """As many as planned, then as many others, and so on; ends where there are no more.
+
+        In an order in which any beginning is as good a sample as any other.
+        """
 
     def ask(self, client: Client, task: Any) -> Any:
         """The answer of one arm; may be called from several threads."""

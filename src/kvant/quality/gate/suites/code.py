@@ -7,7 +7,7 @@ numbers. `retrieve`: somewhere in a long repository a function returns a number;
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvant.quality.gate import sandbox
@@ -16,15 +16,13 @@ from kvant.quality.gate.material import Ruler, code
 from kvant.quality.gate.settings import Code as Options
 from kvant.quality.gate.suites import right
 from kvant.quality.gate.suites.base import Example, Judgement, Pair
+from kvant.quality.gate.suites.lexicon import THINGS
 
 FAMILIES = {"plus": "+", "minus": "-", "times": "*"}
-WORDS = (
-    "anchor", "beacon", "copper", "drawer", "ember", "funnel", "garnet", "harbor", "island", "jacket",
-    "kernel", "ladder", "magnet", "needle", "orchid", "pepper", "quartz", "ribbon", "saddle", "tunnel",
-)  # fmt: skip
 ANSWER = 12
 SHOTS = 4
-DECOYS = 3
+DECOYS = 1
+"""Among four functions SmolLM2 finds half in 16 bits."""
 TAIL = 400
 
 
@@ -46,10 +44,11 @@ class Code:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         o = self.options
         make = (_pattern, _retrieve)
-        return [make[n % 2](rng, o.tokens * ruler.code) for n in range(o.tasks)]
+        while True:
+            yield [make[n % 2](rng, o.tokens * ruler.code) for n in range(o.tasks)]
 
     def ask(self, client: Client, task: Task) -> str:
         return client.complete(task.prompt, ANSWER, stop=["\n"]).text.split("\n")[0]
@@ -72,7 +71,7 @@ def _pattern(rng: random.Random, characters: float) -> Task:
 
 
 def _retrieve(rng: random.Random, characters: float) -> Task:
-    names, numbers = rng.sample(WORDS, DECOYS + 1), rng.sample(range(10_000, 100_000), DECOYS + 1)
+    names, numbers = rng.sample(THINGS, DECOYS + 1), rng.sample(range(10_000, 100_000), DECOYS + 1)
     defined = [
         f"\n\n# file: settings/{name}.py\n\ndef {name}_limit():\n    return {number}\n\n\n"
         for name, number in zip(names, numbers, strict=True)

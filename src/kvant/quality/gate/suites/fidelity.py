@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,13 +44,14 @@ class Fidelity:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         size = self.options.tokens
         made = (
             lambda: Task("prose", "\n\n".join(prose(rng, size * ruler.prose))[: int(size * ruler.prose)]),
             lambda: Task("code", code(rng, size * ruler.code)),
         )
-        return [made[n % 2]() for n in range(self.options.texts)]
+        while True:
+            yield [made[n % 2]() for n in range(self.options.texts)]
 
     def ask(self, client: Client, task: Task) -> Scored:
         return client.score(task.text, self.options.top)

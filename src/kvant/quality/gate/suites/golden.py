@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +46,13 @@ class Golden:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Prompt]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Prompt]]:
         o = self.options
-        found = recorded.read(o.file) if o.file else _shipped(rng, o.context * ruler.prose, o.prompts)
-        return rng.sample(found, min(o.prompts, len(found)))
+        if o.file:
+            yield from recorded.drawn(rng, recorded.read(o.file), o.prompts)
+            return
+        while True:
+            yield rng.sample(_shipped(rng, o.context * ruler.prose, o.prompts), o.prompts)
 
     def ask(self, client: Client, task: Prompt) -> Answer:
         tokens = task.tokens or self.options.tokens
@@ -77,13 +80,13 @@ class Golden:
         if expecting:
             marks = [tuple(_right(p.task, a.text) for a in (p.baseline, p.candidate)) for p in expecting]
             both = [(mark[0], mark[1]) for mark in marks]
+            had, has = (sum(mark[arm] for mark in both) / len(both) for arm in (0, 1))
             checks.append(
-                loses_at_most("expected answers gained", stats.gain(both, alpha), o.loss, "exact, paired")
+                loses_at_most(
+                    "expected answers gained", stats.gain(both, alpha), o.loss, "exact, paired", had
+                )
             )
-            scores["expected"] = (
-                sum(before for before, _ in both) / len(both),
-                sum(after for _, after in both) / len(both),
-            )
+            scores["expected"] = had, has
         apart = [(pair, one) for pair, one in zip(pairs, parted, strict=True) if one.at is not None]
         apart.sort(key=lambda found: -found[1].nats)
         same = sum(one.at is None for one in parted)

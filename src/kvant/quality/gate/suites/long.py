@@ -2,13 +2,14 @@
 that cannot be read? Single errors of a cache are small; here they have time to add up.
 
 Sampled, because small models loop in any precision when they decode greedily, and then have nothing to lose.
+Tool calls are decoded greedily, as they are in use, and may repeat themselves.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,19 +49,22 @@ class Long:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         openings: Mapping[str, Sequence[str]] = json.loads(OPENINGS.read_text(encoding="utf-8"))
         texts = [text for some in openings.values() for text in some]
-        rng.shuffle(texts)
-        found = []
-        for n in range(self.options.prompts):
-            tools = n % 4 == 3
-            found.append(Task(_calls(rng) if tools else texts[n % len(texts)], rng.randrange(2**31), tools))
-        return found
+        while True:
+            rng.shuffle(texts)
+            found = []
+            for n in range(self.options.prompts):
+                tools = n % 4 == 3
+                prompt = _calls(rng) if tools else texts[n % len(texts)]
+                found.append(Task(prompt, rng.randrange(2**31), tools))
+            yield found
 
     def ask(self, client: Client, task: Task) -> Answer:
         o = self.options
-        return client.complete(task.prompt, o.tokens, temperature=o.temperature, seed=task.seed)
+        temperature = 0.0 if task.tools else o.temperature
+        return client.complete(task.prompt, o.tokens, temperature=temperature, seed=task.seed)
 
     def judge(self, pairs: Sequence[Pair], alpha: float) -> Judgement:
         o = self.options
@@ -68,6 +72,11 @@ class Long:
         defects = [tuple(defect(p.task, one, o.tokens) for one in (p.baseline, p.candidate)) for p in pairs]
         sound = [(not before, not after) for before, after in defects]
         won, lost = stats.discordant(sound)
+        n = max(1, len(pairs))
+        scores = {
+            "repeated": (sum(b for b, _ in repeated) / n, sum(a for _, a in repeated) / n),
+            "sound": (sum(b for b, _ in sound) / n, sum(a for _, a in sound) / n),
+        }
         checks = [
             at_most(
                 "repetition grows",
@@ -80,13 +89,9 @@ class Long:
                 stats.gain(sound, alpha),
                 o.defects,
                 f"exact: {lost} lost, {won} won of {len(pairs)} texts",
+                scores["sound"][0],
             ),
         ]
-        n = max(1, len(pairs))
-        scores = {
-            "repeated": (sum(b for b, _ in repeated) / n, sum(a for _, a in repeated) / n),
-            "sound": (sum(b for b, _ in sound) / n, sum(a for _, a in sound) / n),
-        }
         bad = [(p, why) for p, (_, why) in zip(pairs, defects, strict=True) if why]
         return Judgement(checks, scores, [_example(p, why) for p, why in bad[:SHOWN]])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kvant.quality.gate import recorded
 from kvant.quality.gate.client import Client
@@ -13,18 +13,16 @@ from kvant.quality.gate.recorded import Prompt
 from kvant.quality.gate.settings import Longqa as Options
 from kvant.quality.gate.suites import right
 from kvant.quality.gate.suites.base import Example, Judgement, Pair
+from kvant.quality.gate.suites.lexicon import NAMES
 
-NAMES = (
-    "Adela", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hassan", "Ingrid", "Jonas", "Keiko",
-    "Lars", "Marta", "Nadia", "Otto", "Petra", "Ravi", "Sofia", "Tomas", "Ursula", "Viktor", "Wanda",
-)  # fmt: skip
 FACTS = {
     "keeps a": ("parrot", "rabbit", "tortoise", "donkey", "falcon", "goat", "horse", "lizard"),
     "works as a": ("baker", "carpenter", "dentist", "gardener", "lawyer", "pilot", "tailor", "painter"),
     "lives in": ("Lisbon", "Cairo", "Oslo", "Kyoto", "Dublin", "Quito", "Warsaw", "Nairobi"),
 }
 """What is told of everyone, and what it may be."""
-PEOPLE = 8
+PEOPLE = 4
+"""Of eight, SmolLM2 mixes some up in 16 bits already."""
 ANSWER = 12
 TAIL = 500
 
@@ -36,12 +34,14 @@ class Longqa:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Prompt]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Prompt]]:
         o = self.options
         if o.file:
             found = [one for one in recorded.read(o.file) if one.expected]
-            return rng.sample(found, min(o.questions, len(found)))
-        return [_task(rng, o.tokens * ruler.prose) for _ in range(o.questions)]
+            yield from recorded.drawn(rng, found, o.questions)
+            return
+        while True:
+            yield [_task(rng, o.tokens * ruler.prose) for _ in range(o.questions)]
 
     def ask(self, client: Client, task: Prompt) -> str:
         tokens = task.tokens or (64 if self.options.file else ANSWER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvant.quality.gate.client import Client
@@ -45,17 +45,18 @@ class Needle:
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def tasks(self, rng: random.Random, ruler: Ruler) -> Sequence[Task]:
+    def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Task]]:
         o = self.options
-        found = [
-            self._task(rng, ruler, length, depth, keys)
-            for _ in range(o.trials)
-            for length in o.lengths
-            for depth in o.depths
-            for keys in o.keys
-        ]
-        rng.shuffle(found)
-        return found
+        while True:
+            found = [
+                self._task(rng, ruler, length, depth, keys)
+                for _ in range(o.trials)
+                for length in o.lengths
+                for depth in o.depths
+                for keys in o.keys
+            ]
+            rng.shuffle(found)
+            yield found
 
     def ask(self, client: Client, task: Task) -> str:
         return client.complete(task.prompt, ANSWER).text

@@ -28,14 +28,17 @@ def judge(
         f"exact: {lost} lost, {won} won of {len(marks)}; Clopper-Pearson of both, alpha split; "
         f"McNemar p = {stats.mcnemar(marks):.3g}"
     )
-    check = loses_at_most("right answers gained", stats.gain(marks, alpha), margin, method)
     scores = (_share(marks, 0), _share(marks, 1))
+    check = loses_at_most("right answers gained", stats.gain(marks, alpha), margin, method, scores[0])
     apart = [pair for pair, (before, after) in zip(pairs, marks, strict=True) if before != after]
-    notes = []
-    if scores[0] < FLOOR:
-        notes.append(f"the baseline is right in {scores[0]:.0%}: it has little to lose here")
     cells = _cells(pairs, marks, cell) if cell else []
-    return Judgement([check], {"right": scores}, [example(one) for one in apart[:SHOWN]], cells, notes)
+    examples = [example(one) for one in apart[:SHOWN]]
+    return Judgement([check], {"right": scores}, examples, cells, little_to_lose(scores[0]))
+
+
+def little_to_lose(score: float) -> list[str]:
+    """A note where the baseline does badly."""
+    return [f"the baseline has {score:.0%}: it has little to lose here"] if score < FLOOR else []
 
 
 def _cells(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 
 import httpx
+import pytest
 
+from kvant.engine.serve import COUNT_SECONDS
 from tests.e2e.fixtures import BLOCK_SIZE, BLOCKS, KEY
 from tests.e2e.server import MODEL, Server, until
 
@@ -51,6 +54,18 @@ def test_a_refused_request_is_counted_by_its_reason(server: Server) -> None:
     before = server.metric("kvant_requests_rejected_total", reason="malformed")
     httpx.post(f"{server.url}/v1/completions", content=b"{", headers={"content-type": "application/json"})
     assert server.metric("kvant_requests_rejected_total", reason="malformed") == before + 1
+
+
+@pytest.mark.slow  # 20 seconds of doing nothing
+def test_a_service_that_nobody_asks_leaves_the_processors_alone(server: Server) -> None:
+    def used() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in server.processes())
+
+    server.client().completions.create(model=MODEL, prompt="One, two,", max_tokens=4)
+    time.sleep(2 * COUNT_SECONDS + 2)
+    before = used()
+    time.sleep(8)
+    assert used() - before < 0.4
 
 
 def test_the_table_is_printed_once_with_the_numbers_of_the_engine(server: Server) -> None:

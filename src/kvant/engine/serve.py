@@ -163,9 +163,14 @@ class Service:
             yield traffic.keep_saving(reservoir, sample)
 
     async def _count_seconds(self, engine: Engine) -> None:
-        while True:  # a worker answers between two steps, however long one takes
-            self._metrics.count_seconds((await engine.client.collective_rpc("kvant_times"))[0])
-            self._metrics.show_drift(await engine.client.collective_rpc("kvant_drift"))
+        begun, busy = -1, True
+        while True:
+            # Once more when all have ended, then not: a worker that was asked stays awake for a second.
+            was_busy, busy = busy, self._door.begun != begun or self._door.slots.used > 0
+            begun = self._door.begun
+            if busy or was_busy:  # a worker answers between two steps, however long one takes
+                self._metrics.count_seconds((await engine.client.collective_rpc("kvant_times"))[0])
+                self._metrics.show_drift(await engine.client.collective_rpc("kvant_drift"))
             await asyncio.sleep(COUNT_SECONDS)
 
     async def _started(self) -> Engine | None:

@@ -57,6 +57,8 @@ class Door:
         self._app: ASGIApp | None = None
         self._check: BodyCheck = lambda path, parsed: None
         self._running: set[Exchange] = set()
+        self.begun = 0
+        """Requests that went to the engine."""
 
     def open(self, app: ASGIApp, report: EngineReport, check: BodyCheck) -> None:
         """From now on requests are served; `check` raises `Refused` for bodies the app is to be spared."""
@@ -148,6 +150,7 @@ class Door:
                 self._check(path, body.check(content))
             exchange = Exchange(scope, content, receive, send, request_id)
             self._running.add(exchange)
+            self.begun += 1
             self.metrics.inflight.set(self.slots.used)
             try:
                 await self._pass(exchange, scope, request_id)

@@ -38,13 +38,20 @@ def settings(cache: dict[str, Any], **serving_: Any) -> dict[str, Any]:
 
 @contextmanager
 def examined(
-    folder: Path, wanted: dict[str, Any], faults_: str = "", baseline: str | None = None, **env: str
+    folder: Path,
+    wanted: dict[str, Any],
+    faults_: str = "",
+    baseline: str | None = None,
+    asked: int = 0,
+    **env: str,
 ) -> Iterator[Findings]:
-    """What the doctor says of a server with these settings and faults of code."""
+    """What the doctor says of a server with these settings and faults of code, `asked` short questions before."""
     path = os.pathsep.join([str(faults.SABOTAGE), os.environ.get("PYTHONPATH", "")])
     planted = {"PYTHONPATH": path, "KVANT_TEST_FAULT": faults_} if faults_ else {}
     with serving(folder, wanted, env={**planted, **env}) as server:
         server.wait()
+        for _ in range(asked):
+            server.client().completions.create(model=MODEL, prompt="One, two,", max_tokens=4)
         patient = Patient.ask(server.url, baseline=baseline, log=folder / "log")
         yield {finding.what: finding for finding in examine_running(patient).findings}
 
@@ -122,7 +129,7 @@ def test_a_second_copy_a_slow_path_and_too_many_threads_are_told_apart(recipe: P
 @pytest.mark.slow
 def test_a_tiny_pool_and_large_blocks_are_named(tmp_path: Path) -> None:
     cache = {"preset": "int8", "block_size": 1024, "max_cache_blocks": 3}
-    with examined(tmp_path, settings(cache, max_context=2000)) as found:
+    with examined(tmp_path, settings(cache, max_context=2000), asked=20) as found:
         ramping = found["memory while ramping"]
         assert ramping.level in (Level.WARN, Level.FAIL), ramping
         assert "max_cache_blocks" in ramping.mend

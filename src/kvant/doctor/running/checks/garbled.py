@@ -35,7 +35,7 @@ def garbled(patient: Patient) -> Iterator[Finding]:
         yield unknown(WHAT, str(error))
         return
     said = f"{len(defects)} of {TEXTS} texts of {ANSWER} tokens are defective"
-    if len(defects) * 2 >= TEXTS:
+    if len(defects) * 2 >= TEXTS or (defects and _nonsense(patient.reading)):
         yield fail(WHAT, f"{said} ({defects[0]}); {cause(patient.reading)}", mend(patient.reading))
     elif defects:
         yield warn(WHAT, f"{said} ({defects[0]})", "`kvant gate --suites long` compares with 16 bits")
@@ -43,11 +43,15 @@ def garbled(patient: Patient) -> Iterator[Finding]:
         yield ok(WHAT, said.replace(" are defective", ": no loop, broken character or change of script"))
 
 
+def _nonsense(reading: Reading | str) -> bool:
+    return not isinstance(reading, str) and reading.near > NONSENSE
+
+
 def cause(reading: Reading | str) -> str:
     """Which side of the machine is to blame, by what reading a text has shown."""
     if isinstance(reading, str):
         return "whether weights or cache are to blame is not measurable: it does not score text"
-    if reading.near > NONSENSE:
+    if _nonsense(reading):
         return "text with next to no context is as bad: the weights, not the cache"
     if reading.harm.low > 0:
         return "text with little context is read well, with much context badly: the cache"
@@ -55,7 +59,7 @@ def cause(reading: Reading | str) -> str:
 
 
 def mend(reading: Reading | str) -> str:
-    if not isinstance(reading, str) and reading.near > NONSENSE:
+    if _nonsense(reading):
         return "verify the model's files and fetch them again"
     return "serve --preset int8 or kv_cache.enable_quant: false beside it and compare: --baseline URL"
 

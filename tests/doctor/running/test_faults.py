@@ -45,7 +45,7 @@ def examined(
     asked: int = 0,
     **env: str,
 ) -> Iterator[Findings]:
-    """What the doctor says of a server with these settings and faults of code, `asked` short questions before."""
+    """What the doctor says of such a server, after so many short questions."""
     path = os.pathsep.join([str(faults.SABOTAGE), os.environ.get("PYTHONPATH", "")])
     planted = {"PYTHONPATH": path, "KVANT_TEST_FAULT": faults_} if faults_ else {}
     with serving(folder, wanted, env={**planted, **env}) as server:

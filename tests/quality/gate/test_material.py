@@ -1,0 +1,35 @@
+"""How long a token is, as a server of any context counts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvant.quality.gate.client import Refused
+from kvant.quality.gate.material import SAMPLE, Length, Ruler
+
+
+def counter(context: int, asked: list[int]) -> Length:
+    """Four characters are a token, and no more than `context` of them are taken."""
+
+    def length(text: str) -> int:
+        asked.append(len(text))
+        if len(text) // 4 >= context:
+            raise Refused(f"the prompt has {len(text) // 4} tokens, the context {context}")
+        return len(text) // 4
+
+    return length
+
+
+@pytest.mark.parametrize(("context", "sample"), [(8192, SAMPLE), (1024, SAMPLE // 2), (128, 375)])
+def test_a_sample_is_as_long_as_the_context_takes(context: int, sample: int) -> None:
+    asked: list[int] = []
+    ruler = Ruler.of(counter(context, asked))
+    assert ruler.prose == pytest.approx(4, rel=0.02)
+    assert ruler.code == pytest.approx(4, rel=0.02)
+    assert asked[-1] == sample
+    assert max(asked) == SAMPLE
+
+
+def test_a_server_that_takes_nothing_is_an_error() -> None:
+    with pytest.raises(Refused, match="the context 16"):
+        Ruler.of(counter(16, []))

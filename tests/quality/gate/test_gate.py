@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {
     "max_context": 1024,
     "fidelity": {"texts": 2, "tokens": 512, "perplexity": 0.2, "top1": 0.2},
     "needle": {"lengths": [256], "depths": [0.0, 0.5], "keys": [1], "trials": 5, "loss": 0.45},
-    "golden": {"prompts": 4, "tokens": 12, "context": 128, "parted": 0.7},
+    "golden": {"prompts": 8, "tokens": 12, "context": 128, "parted": 0.7},
 }
 
 
@@ -43,7 +43,7 @@ def test_an_arm_passes_against_itself(kvant_command, server: Server, small: str,
     assert 0 <= fidelity["judgement"]["checks"][0]["value"] < 0.003
     assert fidelity["judgement"]["scores"]["perplexity"][0] < 60  # it has read the text
     assert needle["judgement"]["scores"]["right"][0] >= 0.75  # there was something to lose
-    assert golden["n"] == golden["planned"] == 4
+    assert golden["n"] == golden["planned"] == 8
     assert '<html lang="zh">' in page.read_text()
     assert [one.get("failures") for one in ET.parse(xml).getroot()] == ["0", "0", "0"]
 

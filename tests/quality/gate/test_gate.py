@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import kvant.quality.gate.run
 from kvant.errors import ConfigError
 from kvant.quality.gate.arm import Arm
 from tests.e2e.server import MODEL, Server
@@ -82,6 +83,15 @@ def test_misuse_looks_like_no_verdict(kvant_command, tmp_path: Path) -> None:
     told = kvant_command("gate", "--candidate", "losless")
     assert (told.status, "did you mean lossless?" in told.err) == (3, True)
     assert kvant_command("gate", "--json", str(tmp_path / "no" / "x.json")).status == 3
+
+
+def test_what_nobody_foresaw_looks_like_no_verdict(kvant_command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("unforeseen")
+
+    monkeypatch.setattr(kvant.quality.gate.run, "gate", broken)
+    told = kvant_command("gate", "--baseline", "http://127.0.0.1:9", "--candidate", "http://127.0.0.1:9")
+    assert (told.status, "ZeroDivisionError: unforeseen" in told.err) == (3, True)
 
 
 def test_an_arm_is_a_url_a_preset_or_a_recipe(tmp_path: Path) -> None:

@@ -41,6 +41,12 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path):
             refuse()
 
 
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "x").write_text("")
+    with pytest.raises(ConfigError, match="cannot write --html"):
+        result.check(tmp_path / "x" / "y", "--html")
+
+
 def test_a_figure_that_is_not_known_is_null(tmp_path):
     file = tmp_path / "r.json"
     result.write(file, {"rows": [{"kl": 0.5, "kl_se": float("nan")}], "spread": (1.0, float("inf"))})

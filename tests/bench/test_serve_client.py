@@ -37,6 +37,8 @@ def server() -> Iterator[tuple[str, Asked]]:
                 chunks[1:] = [{"error": {"message": "the engine is dead"}}]
             if body["prompt"][0] == 2:
                 chunks = chunks[:1]
+            if body["prompt"][0] == 3:
+                chunks[1:] = [{"choices": None}]
             for chunk in chunks:
                 self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
             self.wfile.write(b"data: [DONE]\n\n")
@@ -66,6 +68,7 @@ def test_token_ids_go_out_and_arrivals_come_back(server):
         (0, "failed while it answered: .*the engine is dead"),
         (1, "answered 400: too long"),
         (2, "1 tokens where 3"),
+        (3, "streamed what is no chunk of OpenAI's API: data: .*null"),
     ],
 )
 def test_a_failed_answer_is_an_error(server, first, what):

@@ -209,6 +209,7 @@ def test_a_plan_needs_no_framework(kvant_process, folder):
         (("--on", "h1000", "--context", "1"), "--on: no device is named 'h1000'; did you mean h100?"),
         (("--on", "h100", "--context", "50000"), "50000 tokens are more than"),
         (("--on", "h100", "--context", "1", "--precision", "int9"), "'int9' is none; did you mean int8"),
+        (("--on", "h100", "--context", "1", "--precision", ","), "--precision: names nothing"),
         (("--on", "h100", "--context", "1", "--candidate", "fp4"), "--candidate fp4: is not among bf16, fp8"),
         (("--on", "h100", "--context", "1", "--set", "pu=1"), "'pu' is not assumed; did you mean pue?"),
         (
@@ -232,6 +233,13 @@ def test_misuse_is_status_2_with_a_hint(kvant_command, folder, words, message):
     assert result.status == 2
     assert result.err.startswith("error: ")
     assert message in result.err
+
+
+@pytest.mark.parametrize("flag", ["kv-memory-gib", "weights-gib", "overhead-gib", "wait", "demand"])
+def test_absurd_numbers_are_refused_before_they_overflow(kvant_command, folder, flag):
+    result = kvant_command("plan", str(folder), "--on", "h100", "--context", "1", f"--{flag}", "1e300")
+    assert result.status == 2
+    assert f"--{flag}" in result.err
 
 
 def test_a_recipe_is_planned_for_its_model_only(kvant_command, tmp_path):

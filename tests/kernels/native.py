@@ -37,9 +37,12 @@ def partner(key: Format) -> Format:
 
 PAIRS = [(key, partner(key)) for key in KEY_FORMATS.values()] + [
     (KEY_FORMATS[k], VALUE_FORMATS[v])
-    for k, v in (("int8", "codebook4"), ("codebook4+jl", "int4-asym"), ("bf16", "codebook2-byte"))
-]
-"""Every key format with a sensible value format, and three mixtures."""
+    for k, v in (
+        ("int8", "codebook4"), ("codebook4+jl", "int4-asym"), ("bf16", "codebook2-byte"),
+        ("int8", "bf16"), ("trellis4", "polar"), ("int4-asym", "bf16"),
+    )
+]  # fmt: skip
+"""Every key format with a sensible value format, and mixtures, in which either side may have no integers."""
 FORMATS = pytest.mark.parametrize(("key", "value"), PAIRS, ids=[f"{k}/{v}" for k, v in PAIRS])
 
 

@@ -133,6 +133,20 @@ def test_flat_and_peaked_softmax(isa: str, scale: float, rng: np.random.Generato
 
 
 @ISAS
+@pytest.mark.parametrize("name", ["int8", "int4-asym", "trellis4"])
+def test_huge_scores_lose_no_weight(isa: str, name: str, rng: np.random.Generator) -> None:
+    """Equal values are their own mean, however large the scores: the weights of a row stay in their terms."""
+    cache = paged(isa, name, "int8", [1024], rng, heads=1)
+    value = np.ones((1024, 1, 64), np.float32)
+    cache.attention.encode(cache.pages, cache.key[0], value, cache.slots(0))
+    want = cache.expected(cache.queries([1], 1), [1], [1])
+    query = cache.queries([40], 3)
+    for scale in (1.0, 3e2, 3e3, 3e4, 1e6, 1e9):
+        got = cache.attend(query, [40], scale=scale)
+        assert relative(got, np.broadcast_to(want[:1, :1], got.shape)) < BOUND, scale
+
+
+@ISAS
 @pytest.mark.parametrize("name", ["bf16", "codebook3"])
 def test_long_contexts_cross_every_border(isa: str, name: str, rng: np.random.Generator) -> None:
     """Around the stretches of 128 and the ranges of 1024 tokens, decode and prefill."""

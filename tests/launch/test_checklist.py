@@ -69,6 +69,18 @@ def test_other_limits_are_another_question_of_that_step_only() -> None:
     assert found["interface"].verdict is Verdict.PASS
 
 
+def test_rules_that_were_edited_are_another_question(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    limits = LIMITS.model_copy(update={"rules": rules})
+    with serving(Stub()) as service:
+        found = []
+        for text in ("groups: [", "groups: [", "groups: []"):
+            rules.write_text(text)
+            found.append(go(asked(service.url, limits))["alerts"])
+    assert found[0] == found[1]
+    assert found[0].items != found[2].items
+
+
 def test_results_of_another_cache_do_not_count() -> None:
     stub = Stub()
     with serving(stub) as service:

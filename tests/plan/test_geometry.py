@@ -139,6 +139,7 @@ def test_a_shape_by_hand_is_the_model(tmp_path):
         ("layers=36,kv_heads=8", "head_dim, parameters missing"),
         ("layers=many", "layers=many: expected a whole number above 0"),
         ("layers=-1", "layers=-1: expected a whole number above 0"),
+        ("layers=1e9,kv_heads=8,head_dim=128,parameters=4e9", "layers=1000000000: expected at most 10,000"),
     ],
 )
 def test_a_wrong_shape_is_named(text, message):
@@ -151,7 +152,9 @@ def test_a_wrong_shape_is_named(text, message):
     [
         ({"model_type": "lama"}, 2, "model_type: a plan does not know the layers of 'lama'; did you mean"),
         ({"num_hidden_layers": "32"}, 3, "num_hidden_layers: '32' is text; expected a whole number"),
-        ({"num_hidden_layers": 0}, 3, "num_hidden_layers: 0; expected a whole number from 1 up"),
+        ({"num_hidden_layers": 0}, 3, "num_hidden_layers: 0; expected a whole number from 1 to 10,000"),
+        ({"num_hidden_layers": 2**31}, 3, "num_hidden_layers: 2147483648; expected a whole number from 1 to"),
+        ({"model_type": ["llama"]}, 2, "model_type: a plan does not know the layers of"),
         ({"num_key_value_heads": 5}, 5, "num_key_value_heads: 5 does not divide num_attention_heads 32"),
         ({"sliding_window": True}, 12, "sliding_window: true is a boolean; expected a whole number"),
         ({"layer_types": ["full_attention"]}, 12, "layer_types: expected a list of 32, one for each layer"),

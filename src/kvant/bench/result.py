@@ -22,10 +22,15 @@ def write(file: Path, result: Mapping[str, Any]) -> None:
     if file == STDOUT:
         sys.stdout.write(text)
         return
+    place(file, text, "--json")
+
+
+def place(file: Path, text: str, flag: str) -> None:
+    """Any report, whole or not there; half of a surrogate pair, which a model can write, becomes a mark."""
     try:
-        whole.write(file, text.encode())
+        whole.write(file, text.encode(errors="replace"))
     except OSError as error:
-        raise ConfigError(f"cannot write --json {file}: {error.strerror}; name a file that can") from error
+        raise ConfigError(f"cannot write {flag} {file}: {error.strerror}; name a file that can") from error
 
 
 def known(value: Any) -> Any:
@@ -41,5 +46,5 @@ def check(file: Path | None, flag: str = "--json") -> None:
     """Before hours of measuring: can this file be written at all?"""
     if file is None or file == STDOUT:
         return
-    if file.is_dir() or not os.access(file.parent, os.W_OK):
+    if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
         raise ConfigError(f"cannot write {flag} {file}; name a file in a folder that can be written")

@@ -51,27 +51,30 @@ def plan(
     candidate: Annotated[
         str | None, typer.Option(metavar="NAME", help="Whose limits and return. [default: lossless]")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests that one instance must hold.")] = 1,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=10**6, help="Requests that one instance must hold.")
+    ] = 1,
     demand: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Requests at once of all instances. [default: 10 instances]"),
+        typer.Option(min=0.001, max=1e12, help="Requests at once of all instances. [default: 10 instances]"),
     ] = None,
     max_num_seqs: Annotated[
         int | None, typer.Option(min=1, max=65536, help="Fixed. [default: the largest that fits]")
     ] = None,
     kv_memory_gib: Annotated[
-        float | None, typer.Option(min=0.001, help="Memory of the cache. [default: what is left]")
+        float | None, typer.Option(min=0.001, max=1e9, help="Memory of the cache. [default: what is left]")
     ] = None,
     weights_gib: Annotated[
-        float | None, typer.Option(min=0.001, help="Size of the weights. [default: their files, or counted]")
+        float | None,
+        typer.Option(min=0.001, max=1e9, help="Size of the weights. [default: their files, or counted]"),
     ] = None,
     block_size: Annotated[int, typer.Option(help="Tokens in a page.")] = 64,
-    max_num_batched_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a step.")] = 2048,
+    max_num_batched_tokens: Annotated[int, typer.Option(min=1, max=2**24, help="Tokens of a step.")] = 2048,
     utilisation: Annotated[float, typer.Option(min=0.05, max=1.0, help="Of the memory, for vLLM.")] = 0.92,
-    overhead_gib: Annotated[float, typer.Option(min=0.0, help="Driver, buffers, graphs.")] = 1.5,
+    overhead_gib: Annotated[float, typer.Option(min=0.0, max=1e9, help="Driver, buffers, graphs.")] = 1.5,
     margin: Annotated[float, typer.Option(min=0.0, max=0.9, help="Of the pool, left free.")] = 0.25,
     efficiency: Annotated[float, typer.Option(min=0.01, max=1.0, help="Of the bandwidth, reached.")] = 0.6,
-    wait: Annotated[float, typer.Option(min=0.0, help="Seconds in the queue.")] = 10.0,
+    wait: Annotated[float, typer.Option(min=0.0, max=1e9, help="Seconds in the queue.")] = 10.0,
     assume: Annotated[Path | None, typer.Option(metavar="FILE", help="Your assumptions (YAML).")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="One assumption; may be repeated.")
@@ -116,6 +119,8 @@ def plan(
         wait=wait,
     )
     names = [name for text in precision or [",".join(precisions.DEFAULT)] for name in text.split(",") if name]
+    if not names:
+        raise ConfigError("--precision: names nothing; leave it out for seven of them")
     stored = precisions.parse(names, recipe or (), block_size)
     if candidate is not None and candidate not in [one.name for one in stored]:
         raise ConfigError(f"--candidate {candidate}: is not among {', '.join(one.name for one in stored)}")

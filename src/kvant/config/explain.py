@@ -42,7 +42,7 @@ def explain(error: ErrorDetails, root: type[BaseModel] = Settings) -> str:
     if error["type"] == "missing":
         return "is missing, and has no default"
     value, context = error["input"], error.get("ctx", {})
-    shown = HIDDEN if isinstance(value, str) and is_secret(str(path[-1])) else show(value)
+    shown = HIDDEN if isinstance(value, str) and path and is_secret(str(path[-1])) else show(value)
     code = error["type"]
     if code in _KINDS:
         is_kind = "is not" if value is None or isinstance(value, list | dict) else f"is {kind(value)}, not"
@@ -124,7 +124,7 @@ def _converted(code: str, value: Any, path: tuple[int | str, ...], root: type[Ba
     """The value that a laxer reader would have made of it."""
     meant: Any = None
     number: Any = resolve(value.strip()) if isinstance(value, str) else value
-    if isinstance(number, str) and str(path[-1]).endswith("_gib"):
+    if isinstance(number, str) and path and str(path[-1]).endswith("_gib"):
         number = _gib(number)
     is_number = isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number)
     if code == "int_type" and is_number and int(number) == number:
@@ -156,5 +156,5 @@ def _leave_out(value: Any, path: tuple[int | str, ...], root: type[BaseModel]) -
     if value is not None:
         return ""
     owner = section_of(path[:-1], root)
-    info = owner.model_fields.get(str(path[-1])) if owner else None
+    info = owner.model_fields.get(str(path[-1])) if owner and path else None
     return f"; leave it out for the default, {show(info.default)}" if info else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -141,7 +142,8 @@ def _tasks(asked: Request, running: Lazily, say: Say) -> Iterator[Task]:
         lambda: soak.run(running.alone(), limits.soak, running.log, partial(say, soak.NAME)),
     )
     rules, alert_url = limits.rules, limits.alert_url
-    yield Task(alerts.NAME, [str(rules), alert_url], lambda: alerts.run(running.service, rules, alert_url))
+    held = [str(rules), _content(rules or alerts.SHIPPED), alert_url]
+    yield Task(alerts.NAME, held, lambda: alerts.run(running.service, rules, alert_url))
 
 
 def _suite(suite: str, asked: Request, running: Lazily, say: Say) -> Task:
@@ -156,14 +158,21 @@ def _suite(suite: str, asked: Request, running: Lazily, say: Say) -> Task:
 
         return quality.run(running.service, running.baseline, suite, gate, {}, tell)
 
+    section = getattr(gate, suite)
     limits = {
         "seed": gate.seed,
         "alpha": gate.alpha,
         "looks": gate.looks,
         "baseline": asked.baseline_url,
-        suite: getattr(gate, suite).model_dump(mode="json"),
+        suite: section.model_dump(mode="json"),
+        "content": _content(getattr(section, "file", None)),
     }
     return Task(quality.name(suite), limits, do)
+
+
+def _content(file: Path | None) -> str | None:
+    """Digest of what a file holds: with another content it is another limit."""
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file and file.is_file() else None
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kvant import whole
+from kvant.bench.result import place
 from kvant.launch.result import Item, Step, Verdict, worst
 from kvant.quality.gate.report.html import STYLE
 
@@ -41,7 +41,7 @@ def to_json(steps: Sequence[Step], facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(file: Path, steps: Sequence[Step], facts: Mapping[str, Any]) -> None:
-    whole.write(file, page(steps, facts).encode())
+    place(file, page(steps, facts), "--html")
 
 
 def page(steps: Sequence[Step], facts: Mapping[str, Any]) -> str:

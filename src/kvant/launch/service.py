@@ -45,8 +45,8 @@ class Service:
             raise EngineError(f"{base}/v1/models answers {answer.status_code}: {answer.text[:300]}")
         try:
             served: list[Mapping[str, Any]] = answer.json()["data"]
-            known = {str(one["id"]): one.get("max_model_len") for one in served}
-        except (ValueError, KeyError, TypeError):
+            known = {str(one["id"]): _longest(one.get("max_model_len")) for one in served}
+        except (AttributeError, ValueError, KeyError, TypeError):
             raise EngineError(f"{base}/v1/models answers something else than a list of models") from None
         if model is None and len(known) != 1:
             raise EngineError(f"{base} serves {', '.join(known) or 'no model'}; name one with --model")
@@ -114,6 +114,12 @@ class Service:
             return turn(self.url, prompts, tokens, self.model, self.headers, self.patience)
         except Broken as error:
             raise EngineError(f"{self.url} {error}") from error
+
+
+def _longest(given: Any) -> int | None:
+    if given is not None and (type(given) is not int or given < 1):
+        raise ValueError("is no number of tokens")
+    return given
 
 
 @cache

@@ -26,16 +26,17 @@ class Fields:
         value = self._data.get(name)
         return self._defaults.get(name, default) if value is None else value
 
-    def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
-        """A whole number from `least` up; an error where it is missing and has no default."""
+    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
+        """A whole number from `least` to `most`; an error where it is missing and has no default."""
         value = self.get(name, default)
         if value is None:
             close = near(name, [one for one in self._data if one != name], 0.8)
             hint = f"; did you mean it by {close!r}?" if close else ""
             raise self.wrong(name, f"is missing{hint}")
-        if type(value) is not int or not least <= value <= LARGEST:
+        if type(value) is not int or not least <= value <= most:
             what = f"{show(value)} is {kind(value)}" if type(value) is not int else f"{value}"
-            raise self.wrong(name, f"{what}; expected a whole number from {least} up")
+            limit = "up" if most == LARGEST else f"to {most:,}"
+            raise self.wrong(name, f"{what}; expected a whole number from {least} {limit}")
         return value
 
     def flag(self, name: str, default: bool) -> bool:

@@ -17,6 +17,8 @@ from kvant.plan.geometry import Layer, alike, interleaved
 
 Layers = tuple[Layer, ...]
 
+MOST_LAYERS = 10_000
+"""A plan goes through them one by one."""
 FULL, LOCAL = "full_attention", "sliding_attention"
 
 
@@ -42,12 +44,16 @@ def head_dim(fields: Fields) -> int:
     return hidden // heads
 
 
+def layer_count(fields: Fields) -> int:
+    return fields.whole("num_hidden_layers", most=MOST_LAYERS)
+
+
 def _shape(fields: Fields) -> tuple[int, Layer]:
     heads = fields.whole("num_attention_heads")
     kv_heads = fields.whole("num_key_value_heads", heads)
     if heads % kv_heads:
         raise fields.wrong("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
-    return fields.whole("num_hidden_layers"), Layer(kv_heads, head_dim(fields))
+    return layer_count(fields), Layer(kv_heads, head_dim(fields))
 
 
 def _all_alike(fields: Fields) -> Layers:
@@ -93,7 +99,7 @@ def _shared(fields: Fields) -> Layers:
 def _latent(fields: Fields) -> Layers:
     """DeepSeek's MLA: a latent vector and one rotary key a token, whatever the number of heads."""
     width = fields.whole("kv_lora_rank") + fields.whole("qk_rope_head_dim")
-    return alike(fields.whole("num_hidden_layers"), Layer(1, width, latent=True))
+    return alike(layer_count(fields), Layer(1, width, latent=True))
 
 
 _GEMMA3 = {
@@ -136,7 +142,7 @@ FAMILIES: dict[str, Family] = {
 def find(fields: Fields) -> Family:
     """The family of a config.json; `ConfigError` for one whose layers a plan does not know."""
     name = fields.get("model_type")
-    if name in FAMILIES:
+    if isinstance(name, str) and name in FAMILIES:
         return FAMILIES[name]
     close = near(str(name), FAMILIES) if name else None
     hint = f"did you mean {close}? " if close else ""

@@ -10,7 +10,7 @@ from kvant.errors import ConfigError
 from kvant.models.manifest import WEIGHTS
 from kvant.plan import families, parameters
 from kvant.plan.config_json import Fields, read
-from kvant.plan.families import head_dim
+from kvant.plan.families import MOST_LAYERS, head_dim
 from kvant.plan.geometry import HALF, Experts, Layer, Model, alike
 
 CONFIG = "config.json"
@@ -28,7 +28,7 @@ def of_path(path: Path, weight_bytes: int | None = None) -> Model:
     # Models with images keep what their language model is in an object of its own.
     fields = outer.inner("text_config") or outer
     if fields.get("model_type") is None and fields is not outer:
-        fields = fields.with_defaults({"model_type": f"{outer.get('model_type')}"})
+        fields = fields.with_defaults({"model_type": outer.get("model_type")})
     family = families.find(fields)
     named = {"model_type": fields.get("model_type")}
     fields = fields.with_defaults(family.defaults | named)
@@ -79,6 +79,8 @@ def of_shape(text: str, weight_bytes: int | None = None) -> Model:
         if not 0 < number < 1e15 or number != int(number):
             raise ConfigError(f"--shape: {name}={value}: expected a whole number above 0")
         given[name] = int(number)
+    if given.get("layers", 0) > MOST_LAYERS:
+        raise ConfigError(f"--shape: layers={given['layers']}: expected at most {MOST_LAYERS:,}")
     if missing := [name for name in SHAPE[:4] if name not in given]:
         raise ConfigError(
             f"--shape: {', '.join(missing)} missing: layers=36,kv_heads=8,head_dim=128,parameters=4e9"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kvant.plan.config_json import Fields
-from kvant.plan.families import Family, head_dim
+from kvant.plan.families import Family, head_dim, layer_count
 from kvant.plan.geometry import Experts
 
 
 def count(fields: Fields, family: Family) -> tuple[int, Experts | None]:
     """All parameters, and the experts among them; gated MLPs, biases of Qwen2's attention."""
-    layers, hidden = fields.whole("num_hidden_layers"), fields.whole("hidden_size")
+    layers, hidden = layer_count(fields), fields.whole("hidden_size")
     tied = fields.flag("tie_word_embeddings", False)
     total = fields.whole("vocab_size") * hidden * (1 if tied else 2) + hidden
     total += layers * (_attention(fields, hidden) + family.norms * hidden)

@@ -12,24 +12,29 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
+from kvant.bench.serve.client import Stream
 from kvant.config import load as load_settings
 from kvant.doctor.finding import Finding, Level
 from kvant.doctor.registry import SERVICE_CHECKS
+from kvant.doctor.running import load as loads
 from kvant.doctor.running import patient as patients
 from kvant.doctor.running.checks import attention, blocks, garbled, latency, memory, quality, start, threads
 from kvant.doctor.running.examine import examine as examine_running
 from kvant.doctor.running.load import Load, Peaks, Snapshot
 from kvant.doctor.running.patient import Patient
 from kvant.doctor.running.reading import Reading
+from kvant.errors import EngineError
 from kvant.kernels import select
 from kvant.launch.service import Service
 from kvant.quality.gate.stats import Interval
 from kvant.telemetry.scrape import Scrape
 from tests.launch import recorded
-from tests.launch.stub import Stub, serving
+from tests.launch.stub import Stub, listening, serving
 
 MIB = 1 << 20
 SOUND = Reading(3.3, 3.0, Interval(-0.3, -0.4, -0.2), 400)
@@ -301,3 +306,30 @@ def test_ready_says_why_not(phase: str, level: Level) -> None:
 def test_another_server_is_not_taken_for_ours() -> None:
     (finding,) = start.start(patient(status=404, ready={}))
     assert finding.level is Level.UNKNOWN
+
+
+def test_a_page_that_answers_everything_is_no_service() -> None:
+    async def page(request: Request) -> Response:
+        return PlainTextResponse("please log in")
+
+    with listening(Starlette(routes=[Route("/{path:path}", page)])) as url:
+        found = by_name(examine_running(Patient.ask(url)).findings)
+    assert found["start"].level is Level.FAIL
+    assert "something else answers" in found["start"].why
+
+
+def test_a_stream_that_comes_in_one_piece_is_not_timed() -> None:
+    with pytest.raises(EngineError, match="48 tokens of a stream came in one piece"):
+        loads._gaps(Stream(0.0, [(1.0, 48)]))
+
+
+@pytest.mark.parametrize("longest", ["2048", 0, True])
+def test_a_longest_context_that_is_no_number_is_refused(longest: object) -> None:
+    async def models(request: Request) -> Response:
+        return JSONResponse({"data": [{"id": "m", "max_model_len": longest}]})
+
+    with (
+        listening(Starlette(routes=[Route("/v1/models", models)])) as url,
+        pytest.raises(EngineError, match="something else than a list of models"),
+    ):
+        Service.find(url)

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import kvant.quality.gate.run
 from kvant.errors import ConfigError
 from kvant.quality.gate.arm import Arm
 from tests.e2e.server import MODEL, Server
@@ -18,7 +19,7 @@ SMALL: dict[str, Any] = {
     "max_context": 1024,
     "fidelity": {"texts": 2, "tokens": 512, "perplexity": 0.2, "top1": 0.2},
     "needle": {"lengths": [256], "depths": [0.0, 0.5], "keys": [1], "trials": 5, "loss": 0.45},
-    "golden": {"prompts": 4, "tokens": 12, "context": 128, "parted": 0.7},
+    "golden": {"prompts": 8, "tokens": 12, "context": 128, "parted": 0.7},
 }
 
 
@@ -43,7 +44,7 @@ def test_an_arm_passes_against_itself(kvant_command, server: Server, small: str,
     assert 0 <= fidelity["judgement"]["checks"][0]["value"] < 0.003
     assert fidelity["judgement"]["scores"]["perplexity"][0] < 60  # it has read the text
     assert needle["judgement"]["scores"]["right"][0] >= 0.75  # there was something to lose
-    assert golden["n"] == golden["planned"] == 4
+    assert golden["n"] == golden["planned"] == 8
     assert '<html lang="zh">' in page.read_text()
     assert [one.get("failures") for one in ET.parse(xml).getroot()] == ["0", "0", "0"]
 
@@ -82,6 +83,15 @@ def test_misuse_looks_like_no_verdict(kvant_command, tmp_path: Path) -> None:
     told = kvant_command("gate", "--candidate", "losless")
     assert (told.status, "did you mean lossless?" in told.err) == (3, True)
     assert kvant_command("gate", "--json", str(tmp_path / "no" / "x.json")).status == 3
+
+
+def test_what_nobody_foresaw_looks_like_no_verdict(kvant_command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("unforeseen")
+
+    monkeypatch.setattr(kvant.quality.gate.run, "gate", broken)
+    told = kvant_command("gate", "--baseline", "http://127.0.0.1:9", "--candidate", "http://127.0.0.1:9")
+    assert (told.status, "ZeroDivisionError: unforeseen" in told.err) == (3, True)
 
 
 def test_an_arm_is_a_url_a_preset_or_a_recipe(tmp_path: Path) -> None:

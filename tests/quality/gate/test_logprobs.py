@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from kvant.quality.gate.client import Answer
@@ -39,3 +41,22 @@ def test_answers_are_compared_as_far_as_both_read_the_same() -> None:
     assert parted.read == 2
     assert 0 < parted.kl < 0.02  # what follows the parting is not compared
     assert compare(before, before).at is None
+
+
+def test_an_answer_that_ends_where_the_other_goes_on_parts_there() -> None:
+    here = {"a": -0.1, "b": -3.0}
+    whole, cut, none = (Answer("a" * n, ("a",) * n, (here,) * n) for n in (8, 2, 0))
+    for before, after, at in ((whole, cut, 2), (cut, whole, 2), (whole, none, 0)):
+        parted = compare(before, after)
+        assert (parted.at, parted.nats, parted.read) == (at, math.inf, at)
+
+
+def test_what_is_not_listed_is_less_likely_than_what_is() -> None:
+    """Lists of one or two tokens that have none in common: neither a tie nor alike."""
+    one, other = (
+        Answer("a", ("a",), ({"a": -0.1, "c": -4.0},)),
+        Answer("b", ("b",), ({"b": -0.1, "d": -4.0},)),
+    )
+    assert compare(one, other).nats > 2
+    assert divergence({"a": -0.1}, {"b": -0.1}) > 1
+    assert divergence({"a": -0.7}, {"b": -0.7}) < 1e-3  # all the rest may be the other's

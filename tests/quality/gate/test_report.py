@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from kvant.errors import ConfigError
 from kvant.quality.gate import stats
 from kvant.quality.gate.outcome import Outcome, Result
 from kvant.quality.gate.report import html, junit, table
@@ -17,7 +18,7 @@ from kvant.quality.gate.report.words import WORDS
 from kvant.quality.gate.suites.base import Cell, Example, Judgement
 from kvant.quality.gate.verdict import Verdict, at_most, loses_at_most
 
-HOSTILE = "<script>alert(1)</script>\x00 & 深度"
+HOSTILE = "<script>alert(1)</script>\x00\ud800 & 深度"
 
 
 @pytest.fixture
@@ -71,6 +72,18 @@ def test_junit_counts_what_did_not_pass(outcome: Outcome, tmp_path: Path) -> Non
     assert (needle.get("tests"), needle.get("failures")) == ("3", "2")
     assert [one.get("type") for one in needle.iter("failure")] == ["fail", "inconclusive"]
     assert (golden.get("tests"), golden.get("failures")) == ("1", "1")
+
+
+def test_a_report_is_written_whatever_a_model_wrote_or_refused_by_name(
+    outcome: Outcome, tmp_path: Path
+) -> None:
+    html.write(tmp_path / "x.html", outcome, WORDS["en"])
+    assert "&lt;script&gt;" in (tmp_path / "x.html").read_text()
+    nowhere = tmp_path / "none" / "x"
+    with pytest.raises(ConfigError, match=f"cannot write --html {nowhere}"):
+        html.write(nowhere, outcome, WORDS["en"])
+    with pytest.raises(ConfigError, match=f"cannot write --junit {nowhere}"):
+        junit.write(nowhere, outcome)
 
 
 def test_json_holds_no_number_that_json_has_not(outcome: Outcome) -> None:

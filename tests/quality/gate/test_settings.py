@@ -20,6 +20,9 @@ from kvant.quality.gate.suites.registry import SUITES
         ("suites: []\n", ":1: suites: [] names nothing"),
         ("needle:\n  loss: '0.1'\n", ":2: needle.loss:"),
         ("golden:\n  kl: .nan\n", ":2: golden.kl:"),
+        ("code:\n  seconds: 1e300\n", ":2: code.seconds: 1e+300 must be at most 3600"),
+        ("fidelity\n", ":1: 'fidelity' is text, not a mapping"),
+        ("# nothing\n", ":1: null is not a mapping"),
     ],
 )
 def test_wrong_settings_are_refused_with_their_line(tmp_path: Path, text: str, told: str) -> None:

@@ -38,6 +38,14 @@ def test_the_bootstrap_covers_the_mean_of_a_skewed_amount() -> None:
     assert 0.02 * rounds < missed < 0.1 * rounds  # close to .05: neither blind nor boundless
 
 
+@pytest.mark.parametrize("units", [2, 4, 5])
+def test_few_units_err_no_more_often_than_promised(units: int) -> None:
+    """Two units lie below their mean in a quarter of all cases, whatever is drawn from them."""
+    rng, rounds = np.random.default_rng(0), 400
+    missed = sum(stats.mean(rng.standard_normal(units), 0.02).high < 0 for _ in range(rounds))
+    assert missed <= 0.02 * rounds
+
+
 def test_a_ratio_weighs_its_units_by_their_size() -> None:
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 50, 80)
@@ -49,5 +57,8 @@ def test_a_ratio_weighs_its_units_by_their_size() -> None:
 
 def test_too_few_units_say_nothing() -> None:
     assert stats.mean([0.1], 0.05).high == np.inf
+    assert stats.mean([0.1] * 6, 0.05 / 4).high == np.inf
+    assert stats.mean([0.1] * 7, 0.05 / 4).high < 0.2
+    assert stats.ratio([0.1] * 6, [1] * 6, 0.05 / 4).low == -np.inf
     assert stats.gain([], 0.05).low == -1
     assert len(stats.runs(np.arange(70.0), 32)) == 2

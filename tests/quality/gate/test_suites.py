@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from kvant.quality.gate import sandbox
+from kvant.quality.gate.client import Answer
 from kvant.quality.gate.material import Ruler
-from kvant.quality.gate.settings import Code, Needle, Settings, Summary
+from kvant.quality.gate.recorded import Prompt
+from kvant.quality.gate.settings import Code, Longqa, Needle, Settings, Summary
 from kvant.quality.gate.suites import needle
 from kvant.quality.gate.suites.base import Pair
 from kvant.quality.gate.suites.code import Code as CodeSuite
+from kvant.quality.gate.suites.long import Task as LongTask
+from kvant.quality.gate.suites.long import defect
+from kvant.quality.gate.suites.longqa import Longqa as LongqaSuite
 from kvant.quality.gate.suites.registry import SUITES, chosen
 from kvant.quality.gate.suites.summary import Summary as SummarySuite
 from kvant.quality.gate.suites.summary import score
@@ -61,6 +67,34 @@ def test_code_that_is_expected_runs() -> None:
         assert sandbox.passes(f"{task.before} {task.expected}\n{task.after}", 5)
         assert not sandbox.passes(f"{task.before} 1\n{task.after}", 5)
         assert task.prompt.endswith(task.before.splitlines()[-1])
+
+
+def test_a_value_is_retrieved_and_not_called_again() -> None:
+    suite = CodeSuite(Code(tasks=2, tokens=512))
+    pattern, retrieve = next(suite.tasks(random.Random(0), RULER))
+    again = " " + retrieve.before.rsplit("assert ", 1)[1].removesuffix(" ==")
+    assert sandbox.passes(f"{retrieve.before}{again}", 5)
+    answers = [(pattern, f" {pattern.expected}"), (retrieve, f" {retrieve.expected}"), (retrieve, again)]
+    right = [suite.judge([Pair(task, answer, answer)], 0.05).scores["right"][0] for task, answer in answers]
+    assert right == [1, 1, 0]
+
+
+def test_an_answer_without_letters_is_not_found_everywhere() -> None:
+    suite = LongqaSuite(Longqa(file=Path("mine.jsonl")))
+    pairs = [Pair(Prompt("p", expected=("$?",)), answer, answer) for answer in ("nothing", "it is $?")]
+    assert suite.judge(pairs, 0.05).scores["right"] == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(" \n", finish="length", used=64), "wrote nothing"),
+        (Answer("The fox", finish="length", used=3), "stopped after 3 of 64 tokens"),
+        (Answer("The fox went to the river.", finish="length", used=64), ""),
+    ],
+)
+def test_a_long_text_that_is_not_there_is_not_sound(answer: Answer, why: str) -> None:
+    assert defect(LongTask("Once upon a time", 1, tools=False), answer, 64) == why
 
 
 def test_a_summary_is_scored_by_the_words_it_shares() -> None:

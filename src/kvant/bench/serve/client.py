@@ -95,10 +95,13 @@ async def stream(client: httpx.AsyncClient, prompt: Prompt, output: int, model: 
             now = time.perf_counter()
             if not line.startswith("data: ") or line == "data: [DONE]":
                 continue
-            chunk = json.loads(line[len("data: ") :])
-            if "error" in chunk:
-                raise Broken(f"failed while it answered: {chunk['error']}")
-            count = sum(len(choice.get("token_ids") or ()) for choice in chunk["choices"])
+            try:
+                chunk = json.loads(line[len("data: ") :])
+                if "error" in chunk:
+                    raise Broken(f"failed while it answered: {chunk['error']}")
+                count = sum(len(choice.get("token_ids") or ()) for choice in chunk["choices"])
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise Broken(f"streamed what is no chunk of OpenAI's API: {line[:200]}") from None
             if count:
                 found.arrivals.append((now, count))
     if found.tokens != output:

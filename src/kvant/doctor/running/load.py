@@ -108,7 +108,7 @@ def load(service: Service) -> Load:
         one.arrivals[0][0] - one.sent,
         statistics.median(_gaps(one)),
         stall,
-        (one.tokens - 1) / (one.arrivals[-1][0] - one.arrivals[0][0]),
+        (one.tokens - one.arrivals[0][1]) / sum(_gaps(one)),
         figures.of_turn(many)["throughput"] or 0.0,
         TOGETHER,
         peaks,
@@ -116,6 +116,11 @@ def load(service: Service) -> Load:
 
 
 def _gaps(one: Stream) -> list[float]:
+    """`EngineError` where a stream came in one piece, which has none."""
+    if len(one.arrivals) < 2:
+        raise EngineError(
+            f"{one.tokens} tokens of a stream came in one piece: does a proxy hold them back? Ask the service"
+        )
     return [now - before for (before, _), (now, _) in zip(one.arrivals, one.arrivals[1:], strict=False)]
 
 

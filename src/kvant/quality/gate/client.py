@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvant.errors import EngineError
 
@@ -20,6 +21,11 @@ KEYS = ("KVANT_GATE_API_KEY", "OPENAI_API_KEY")
 """Environment variables that may hold the API key; the first that is set."""
 
 TIMEOUT = 600.0
+
+MOST = 0.01
+"""A log-probability is not above zero, but for rounding."""
+
+Token = TypeVar("Token", int, str)
 
 Likely = Mapping[str, float]
 """The most likely tokens of one position, and their log-probabilities."""
@@ -89,57 +95,88 @@ class Client:
         extra = {} if top is None else {"logprobs": top}
         fields = {"prompt": prompt, "max_tokens": tokens, "stop": list(stop or ()) or None}
         found = self._completions(**fields, **extra, **sampling)
-        (choice,) = found.choices
-        used = found.usage.completion_tokens if found.usage else 0
-        given = choice.logprobs
-        if top is not None and (given is None or not given.top_logprobs):
-            raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
-        if top is None:
-            return Answer(choice.text, finish=choice.finish_reason, used=used)
-        likely = tuple(dict(one) for one in given.top_logprobs)
-        return Answer(choice.text, tuple(given.tokens), likely, choice.finish_reason, used)
+        with self._read():
+            (choice,) = found.choices
+            used = found.usage.completion_tokens if found.usage else 0
+            if top is None:
+                return Answer(str(choice.text), finish=str(choice.finish_reason), used=used)
+            given = choice.logprobs
+            if given is None or not given.top_logprobs:
+                raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
+            places = zip(given.top_logprobs, given.tokens, given.token_logprobs, strict=True)
+            likely = self._likely(given.tokens, ({**best, token: own} for best, token, own in places), top)
+            return Answer(str(choice.text), tuple(given.tokens), likely, str(choice.finish_reason), used)
 
     def chat(self, messages: Sequence[Mapping[str, str]], tokens: int, top: int | None = None) -> Answer:
         """Greedy answer to a conversation."""
         extra: dict[str, Any] = {} if top is None else {"logprobs": True, "top_logprobs": top}
-        (choice,) = self._call(
+        found = self._call(
             self._api.chat.completions.create, messages=list(messages), max_tokens=tokens, **extra
-        ).choices
-        text = choice.message.content or ""
-        if top is None:
-            return Answer(text, finish=choice.finish_reason)
-        if choice.logprobs is None or choice.logprobs.content is None:
-            raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
-        content = choice.logprobs.content
-        likely = tuple({one.token: one.logprob for one in here.top_logprobs} for here in content)
-        return Answer(text, tuple(here.token for here in content), likely, choice.finish_reason)
+        )
+        with self._read():
+            (choice,) = found.choices
+            text, finish = str(choice.message.content or ""), str(choice.finish_reason)
+            if top is None:
+                return Answer(text, finish=finish)
+            if choice.logprobs is None or choice.logprobs.content is None:
+                raise Unable(f"{self.url}: answers without log-probabilities, which were asked for")
+            content = choice.logprobs.content
+            words = tuple(here.token for here in content)
+            listed = ({one.token: one.logprob for one in (*here.top_logprobs, here)} for here in content)
+            return Answer(text, words, self._likely(words, listed, top), finish)
 
     def length(self, text: str) -> int:
         """Tokens of a text, as the server counts them."""
-        usage = self._completions(prompt=text, max_tokens=1).usage
-        if usage is None:
-            raise Unable(f"{self.url}: does not say how many tokens a prompt had (`usage`)")
-        return int(usage.prompt_tokens)
+        found = self._completions(prompt=text, max_tokens=1)
+        with self._read():
+            if found.usage is None:
+                raise Unable(f"{self.url}: does not say how many tokens a prompt had (`usage`)")
+            return int(found.usage.prompt_tokens)
 
     def score(self, text: str | Sequence[int], top: int) -> Scored:
         """What the arm expects at every token of a text or of ids: the `top` likeliest and the token."""
         extra = {"prompt_logprobs": top, "return_token_ids": True}
         prompt = text if isinstance(text, str) else list(text)
-        (choice,) = self._completions(prompt=prompt, max_tokens=1, extra_body=extra).choices
-        given: list[Any] | None = getattr(choice, "prompt_logprobs", None)
-        ids: list[int] | None = getattr(choice, "prompt_token_ids", None)
-        if not given or not ids:
-            raise Unable(
-                f"{self.url}: does not score given text: its answer has no `prompt_logprobs`, which vLLM "
-                "and Kvant add to /v1/completions; leave the suite `fidelity` out and let `golden` compare"
-            )
-        here = [{int(n): one for n, one in position.items()} for position in given[1:]]
-        expected = tuple({n: float(one["logprob"]) for n, one in some.items()} for some in here)
-        if not all(math.isfinite(logprob) for some in expected for logprob in some.values()):
-            raise EngineError(f"{self.url}: answers log-probabilities that are not finite")
-        spelt = tuple({n: str(one.get("decoded_token")) for n, one in some.items()} for some in here)
-        words = ("", *(names[token] for token, names in zip(ids[1:], spelt, strict=True)))
-        return Scored(tuple(ids), words, expected, spelt)
+        found = self._completions(prompt=prompt, max_tokens=1, extra_body=extra)
+        with self._read():
+            (choice,) = found.choices
+            given: list[Any] | None = getattr(choice, "prompt_logprobs", None)
+            ids: list[int] | None = getattr(choice, "prompt_token_ids", None)
+            if not given or not ids:
+                raise Unable(
+                    f"{self.url}: does not score given text: its answer has no `prompt_logprobs`, which "
+                    "vLLM and Kvant add to /v1/completions; leave the suite `fidelity` out and let `golden` "
+                    "compare"
+                )
+            here = [{int(n): one for n, one in position.items()} for position in given[1:]]
+            listed = ({n: one["logprob"] for n, one in some.items()} for some in here)
+            expected = self._likely(ids[1:], listed, top)
+            spelt = tuple({n: str(one.get("decoded_token")) for n, one in some.items()} for some in here)
+            words = ("", *(names[token] for token, names in zip(ids[1:], spelt, strict=True)))
+            return Scored(tuple(ids), words, expected, spelt)
+
+    def _likely(
+        self, tokens: Sequence[Token], listed: Iterable[Mapping[Token, Any]], top: int
+    ) -> tuple[dict[Token, float], ...]:
+        """What is listed at each of the tokens; `EngineError` where it is no evidence."""
+        found = tuple({token: float(one) for token, one in here.items()} for here in listed)
+        if any(token not in here for token, here in zip(tokens, found, strict=True)):
+            raise EngineError(f"{self.url}: lists no log-probability of a token that it was given")
+        if not all(math.isfinite(one) and one < MOST for here in found for one in here.values()):
+            raise EngineError(f"{self.url}: answers log-probabilities that are not finite, or above zero")
+        if top > 1 and found and max(map(len, found)) < 2:
+            raise Unable(f"{self.url}: lists one likely token at each place, where {top} were asked for")
+        return found
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        """Of an answer that has not the shape it must have; the library does not look."""
+        try:
+            yield
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"{self.url}: answers what is no answer of OpenAI's API: {type(error).__name__}: {error}"
+            ) from error
 
     def _completions(self, **fields: Any) -> Any:
         return self._call(self._api.completions.create, **fields)

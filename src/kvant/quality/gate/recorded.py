@@ -39,8 +39,6 @@ def read(file: Path) -> list[Prompt]:
         if file.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{file}: larger than {MAX_BYTES >> 20} MiB; split it")
         found = list(_prompts(file))
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: is no UTF-8 text (byte {error.start})") from None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     if not found:
@@ -55,13 +53,23 @@ def drawn(rng: random.Random, given: Sequence[One], size: int) -> Iterator[list[
 
 
 def _prompts(file: Path) -> Iterator[Prompt]:
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    yield of(json.loads(line))
-                except (ValueError, RecursionError) as error:
-                    raise ConfigError(f"{file}:{number}: {error}") from None
+    with file.open("rb") as lines:
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), 1):
+            try:
+                if found := _prompt(line):
+                    yield found
+            except UnicodeDecodeError as error:
+                raise ConfigError(f"{file}:{number}: byte 0x{line[error.start]:02x} is not UTF-8") from None
+            except (ValueError, RecursionError) as error:
+                raise ConfigError(f"{file}:{number}: {error}") from None
+
+
+def _prompt(line: bytes) -> Prompt | None:
+    """Of one line, None of a blank one."""
+    if len(line) > MAX_LINE:
+        raise ValueError(f"is longer than {MAX_LINE >> 20} MiB")
+    text = line.decode("utf-8-sig")
+    return of(json.loads(text)) if text.strip() else None
 
 
 def of(record: Any) -> Prompt:
@@ -73,14 +81,23 @@ def of(record: Any) -> Prompt:
     tokens = record.get("max_tokens", record.get("max_completion_tokens"))
     if tokens is not None and (type(tokens) is not int or tokens < 1):
         raise ValueError(f"max_tokens: {tokens!r} is not a positive integer")
-    answers = record.get("answers", record.get("outputs", record.get("answer", [])))
-    expected = tuple(str(one) for one in (answers if isinstance(answers, list) else [answers]))
+    expected = _expected(record)
     if "messages" in record:
         return Prompt(messages=_messages(record["messages"]), tokens=tokens, expected=expected)
     for text in (record.get("prompt"), _longbench(record), _ruler(record)):
         if isinstance(text, str) and text:
             return Prompt(text, tokens=tokens, expected=expected)
     raise ValueError("has neither prompt, nor messages, nor context and input (LongBench), nor input (RULER)")
+
+
+def _expected(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Answers any of which is right; one that is blank would be found in every text."""
+    given = next((record[name] for name in ("answers", "outputs", "answer") if name in record), None)
+    answers = [] if given is None else given if isinstance(given, list) else [given]
+    for one in answers:
+        if type(one) not in (str, int, float) or not str(one).strip():
+            raise ValueError(f"answers: {one!r} is not a text that an answer can be held against")
+    return tuple(map(str, answers))
 
 
 def _messages(given: Any) -> tuple[Mapping[str, str], ...]:

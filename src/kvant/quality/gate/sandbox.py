@@ -1,9 +1,9 @@
 """Run a few lines that a model wrote: own process, isolated Python, little memory and time, no network.
 
 A second Python in an empty folder, with neither site packages nor environment, under rlimits. An audit hook
-that no Python code can take away refuses sockets, processes, and all files but the standard library's; where
-the kernel allows, the process also has a network namespace of its own with nothing in it. Good enough for
-completions of one line by a model under test, and not for hostile programs.
+refuses sockets, processes, and all files but reading the standard library's; where the kernel allows, the
+process also has a network namespace of its own with nothing in it. Good enough for completions of one line by
+a model under test, and not for hostile programs: some calls of the system (mknod, listdir) ask no hook.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 GRACE = 2.0
 
 GUARD = """
-import sys
-def _guard(event, args, modules=sys.stdlib_module_names, library=(sys.base_prefix, sys.prefix), no=(
+import posix, posixpath, sys
+def _guard(event, args, modules=sys.stdlib_module_names - {"_posixsubprocess"},
+    text=str, path=posixpath.normpath, library=(sys.base_prefix + "/", sys.prefix + "/"),
+    writing=posix.O_WRONLY | posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC, no=(
     "socket.", "subprocess.", "shutil.", "ctypes.", "pty.", "os.system", "os.exec", "os.fork", "os.posix",
     "os.spawn", "os.kill", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.ch",
-    "os.truncate", "os.putenv", "signal.pthread_kill", "syscall",
+    "os.truncate", "os.putenv", "os.utime", "os.setxattr", "signal.pthread_kill", "syscall", "sqlite3.",
+    "gc.",
 )):
     bad = event.startswith(no) or (event == "import" and args[0].split(".")[0] not in modules)
     if event == "open":
-        bad = not str(args[0]).startswith(library) or bool(set(str(args[1])) & set("wax+"))
+        bad = not path(text(args[0])).startswith(library) or args[2] & writing
     if bad:
         raise PermissionError(event)
 sys.addaudithook(_guard)
-del _guard
+del _guard, posix, posixpath, sys
 """
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -98,7 +98,9 @@ class Code(Section):
     tokens: Tokens = Field(default=2048, description="Length of the source before the place to complete.")
     tasks: Count = Field(default=40, description="Half completed by pattern, half retrieved.")
     loss: Share = Field(default=0.12, description="Most that the share of right completions may fall.")
-    seconds: Positive = Field(default=5.0, description="Time a completion may run.")
+    seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
+        default=5.0, description="Time a completion may run."
+    )
 
 
 class Long(Section):

@@ -61,7 +61,7 @@ def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
 def mean(units: Sequence[float] | NDArray[np.float64], alpha: float, seed: int = 0) -> Interval:
     """Percentile bootstrap of a mean; units (prompts, or runs of positions) are independent of each other."""
     x = np.asarray(units, float)
-    if len(x) < 2:
+    if too_few(len(x), alpha):
         return Interval(float(x.mean()) if len(x) else math.nan, -math.inf, math.inf)
     rng = np.random.default_rng(seed)
     means = x[rng.integers(0, len(x), (RESAMPLES, len(x)))].mean(axis=1)
@@ -72,11 +72,16 @@ def mean(units: Sequence[float] | NDArray[np.float64], alpha: float, seed: int =
 def ratio(sums: Sequence[float], sizes: Sequence[int], alpha: float, seed: int = 0) -> Interval:
     """Percentile bootstrap of a mean over unequal units, each the sum of so many values."""
     x, n = np.asarray(sums, float), np.asarray(sizes, float)
-    if len(x) < 2 or not n.all():
+    if too_few(len(x), alpha) or not n.all():
         return Interval(math.nan, -math.inf, math.inf)
     drawn = np.random.default_rng(seed).integers(0, len(x), (RESAMPLES, len(x)))
     low, high = np.quantile(x[drawn].sum(axis=1) / n[drawn].sum(axis=1), [alpha, 1 - alpha])
     return Interval(float(x.sum() / n.sum()), float(low), float(high))
+
+
+def too_few(units: int, alpha: float) -> bool:
+    """Whether all of so many can lie on one side of the middle by chance alpha: then no interval holds."""
+    return 0.5**units > alpha
 
 
 def runs(x: NDArray[np.float64], length: int) -> NDArray[np.float64]:

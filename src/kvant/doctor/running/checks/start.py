@@ -45,7 +45,9 @@ KNOWN = (
 
 @service_check
 def start(patient: Patient) -> Iterator[Finding]:
-    if patient.status == 200:
+    if patient.status == 200 and not patient.ready and isinstance(patient.service, str):
+        yield fail(WHAT, f"something else answers: {patient.service}", "name the URL of the service itself")
+    elif patient.status == 200:
         yield ok(WHAT, f"ready: {patient.ready.get('formats', 'it does not say which cache')}")
     elif patient.status == 404:
         yield unknown(WHAT, "answers, and has no /ready: it is not `kvant serve`")

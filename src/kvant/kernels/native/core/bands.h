@@ -80,8 +80,11 @@ KVANT_INLINE void with_scores(const Block& block, const Stretch& s, int first, U
 
 inline void store_scores(Block& block, const Stretch& s, int first, int last) {
   with_scores(block, s, first, [&](auto scores_of) {
-    for (int r = first; r < last; ++r)
-      for (int t = s.low; t < s.high; t += 16) store(block.scores + r * kStretch + t, scores_of(r - first)(t));
+    for (int r = first; r < last; ++r) {
+      const auto scores = scores_of(r - first);
+      const F16 scale = splat(scores.scale());
+      for (int t = s.low; t < s.high; t += 16) store(block.scores + r * kStretch + t, scores(t) * scale);
+    }
   });
 }
 

@@ -190,12 +190,12 @@ inline void weigh_rows(const ScoresOf& scores_of, const PartOf& part_of, int row
       continue;
     }
     numbers.choose_part(part.from, part.to, minimum);
-    const F16 scale = splat(row.scale), down = splat(-row.top);
+    const F16 scale = splat(row.scale), top = splat(row.top);
     F16 sum = splat(0), offset = splat(0);
     U16 w[kVectors];
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) {
-      const F16 e = exp2(fma(row.x[i], scale, down));
+      const F16 e = exp2(row.x[i] * scale - top);  // rounded as `top` was: fused, e of huge scores would pass 1
       sum = sum + e;
       if (minimum) offset = fma(e, load(numbers.offsets + 16 * i), offset);
       w[i] = nearest(e * load(numbers.units + 16 * i));

@@ -6,7 +6,7 @@ import json
 from html import escape
 from pathlib import Path
 
-from kvant import whole
+from kvant.bench.result import place
 from kvant.quality.gate.outcome import Outcome, Result
 from kvant.quality.gate.report import svg
 from kvant.quality.gate.report.words import Words, amount, scores
@@ -27,7 +27,7 @@ details{margin:.4rem 0}summary{cursor:pointer}
 
 def write(file: Path, outcome: Outcome, words: Words) -> None:
     """The report in the language of `words`."""
-    whole.write(file, page(outcome, words).encode())
+    place(file, page(outcome, words), "--html")
 
 
 def page(outcome: Outcome, words: Words) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from kvant import whole
+from kvant.bench.result import place
 from kvant.quality.gate.outcome import Outcome, Result
 from kvant.quality.gate.report.words import amount
 from kvant.quality.gate.verdict import Check, Verdict
@@ -30,7 +30,8 @@ def write(file: Path, outcome: Outcome) -> None:
         for name, verdict, text in cases:
             _case(suite, result, name, verdict, text)
     ET.indent(root)
-    whole.write(file, ET.tostring(root, encoding="utf-8", xml_declaration=True))
+    text = ET.tostring(root, encoding="unicode")
+    place(file, f"<?xml version='1.0' encoding='utf-8'?>\n{text}", "--junit")
 
 
 def _case(suite: ET.Element, result: Result, name: str, verdict: Verdict, text: str) -> None:

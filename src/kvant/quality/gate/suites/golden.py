@@ -8,6 +8,7 @@ itself found both tokens about as likely is no fault.
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 from kvant.quality.gate import recorded, stats
 from kvant.quality.gate.client import Answer, Client
-from kvant.quality.gate.logprobs import divergence
+from kvant.quality.gate.logprobs import divergence, unlisted
 from kvant.quality.gate.material import Ruler, prose
 from kvant.quality.gate.recorded import Prompt
 from kvant.quality.gate.settings import Golden as Options
@@ -28,8 +29,9 @@ CONTEXT = 300
 
 @dataclass(frozen=True)
 class Parted:
-    """Where two answers part (None: they do not), and by how many nats the baseline preferred its own.
+    """Where two answers part (None: they do not), by how many nats the baseline preferred its own, at least.
 
+    Where one ends and the other goes on, without a token that says so, nobody knows: infinitely many.
     `kl` is the sum over the `read` tokens before which both had read the same.
     """
 
@@ -104,11 +106,13 @@ def compare(before: Answer, after: Answer) -> Parted:
     at = next((n for n in range(shared) if before.tokens[n] != after.tokens[n]), None)
     read = shared if at is None else at + 1
     kls = [divergence(before.likely[n], after.likely[n]) for n in range(read)]
-    nats = 0.0
     if at is not None:
         here = before.likely[at]
-        nats = here[before.tokens[at]] - here.get(after.tokens[at], min(here.values()))
-    return Parted(at, nats, sum(kls), read)
+        nats = here[before.tokens[at]] - here.get(after.tokens[at], unlisted(here))
+        return Parted(at, nats, sum(kls), read)
+    if len(before.tokens) != len(after.tokens):
+        return Parted(shared, math.inf, sum(kls), read)
+    return Parted(None, 0.0, sum(kls), read)
 
 
 def _shipped(rng: random.Random, characters: float, count: int) -> list[Prompt]:
@@ -131,7 +135,8 @@ def _example(pair: Pair, parted: Parted) -> Example:
     shared = "".join(pair.baseline.tokens[:at])
     asked = task.prompt or str(_last(task.messages))
     before, after = ("".join(answer.tokens[at:]) for answer in (pair.baseline, pair.candidate))
-    where = f"token {at + 1}, the baseline preferred its own by {parted.nats:.2f} nats"
+    how = f"the baseline preferred its own by {parted.nats:.2f} nats" if before and after else "one has ended"
+    where = f"token {at + 1}, {how}"
     return Example(where, f"…{asked[-CONTEXT:]}{shared}", before, after, " | ".join(task.expected))
 
 

@@ -99,7 +99,9 @@ class Long:
 def defect(task: Task, answer: Answer, tokens: int) -> str:
     """What is wrong with a text; "" for nothing."""
     text = answer.text
-    if answer.finish == "stop" and answer.used < EARLY * tokens and not task.tools:
+    if not text.strip():
+        return "wrote nothing"
+    if answer.used < EARLY * tokens and not task.tools:
         return f"stopped after {answer.used} of {tokens} tokens"
     if detectors.broken(text) > BROKEN:
         return "broken characters"

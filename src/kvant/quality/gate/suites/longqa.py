@@ -75,7 +75,7 @@ def _begins(task: Prompt, answer: str) -> bool:
 
 def _contained(task: Prompt, answer: str) -> bool:
     plain = _plain(answer)
-    return any(_plain(one) in plain for one in task.expected)
+    return any(_plain(one) in plain if _plain(one) else one in answer for one in task.expected)
 
 
 def _plain(text: str) -> str:

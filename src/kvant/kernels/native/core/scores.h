@@ -30,7 +30,7 @@ inline void dot(const float* keys, int width, const float* queries, int stride, 
   for (; count >= rows; count -= rows, queries += rows * stride, scores += rows * kStretch) {
     dot_rows<rows>(keys, width, queries, stride, scores);
   }
-  if constexpr (rows > 1) dot<rows / 2>(keys, width, queries, stride, count, scores);
+  if constexpr (rows > 1) dot<rows - 1>(keys, width, queries, stride, count, scores);
 }
 
 // queries [count][stride], scores [count][kStretch] of which 16 are written, room for the tile.

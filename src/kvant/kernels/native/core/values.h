@@ -65,7 +65,7 @@ inline void weigh(const float* values, int head_dim, const float* weights, int w
     weigh_columns<rows>(values, head_dim, head_dim, weights, weight_stride, from, to, sums, stride);
   }
   if constexpr (rows > 1) {
-    weigh<rows / 2>(values, head_dim, weights, weight_stride, count, from, to, sums, stride);
+    weigh<rows - 1>(values, head_dim, weights, weight_stride, count, from, to, sums, stride);
   }
 }
 

@@ -168,8 +168,11 @@ struct Trellis {
   static void store_codes(const Side& side, int head_dim, const std::uint8_t* codes, Spot spot) {
     alignas(64) std::uint8_t ring[kMaxHeadDim / 2];
     for (int t = 0, r = 0; t < head_dim; t += 8, r += bits) {
-      std::uint32_t eight = 0;
-      for (int i = 0; i < 8; ++i) eight = eight << bits | codes[t + i];
+      std::uint64_t x;  // the first in the lowest byte: neighbours, then pairs, then fours go together
+      std::memcpy(&x, codes + t, 8);
+      x = (x << bits | x >> 8) & 0x00FF00FF00FF00FFu;
+      x = (x << 2 * bits | x >> 16) & 0x0000FFFF0000FFFFu;
+      const std::uint32_t eight = static_cast<std::uint32_t>(x << 4 * bits | x >> 32);
       for (int i = 0; i < bits; ++i) ring[r + i] = static_cast<std::uint8_t>(eight >> 8 * (bits - 1 - i));
     }
     store_ring<bits>(spot.tile + side.codes, head_dim, side.is_key, spot.token, ring);

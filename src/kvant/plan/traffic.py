@@ -13,6 +13,7 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from kvant.config import address
 from kvant.errors import ConfigError
 from kvant.plan.contexts import Contexts, sums, weighted
 
@@ -25,7 +26,7 @@ Shares = list[tuple[int, float]]
 
 def of_metrics(place: str, longest: int) -> Contexts:
     """From a URL or a saved file; `longest` is the model's maximum."""
-    text = _get(place) if place.startswith(("http://", "https://")) else _read(Path(place))
+    text = _get(place) if address.is_url(place) else _read(Path(place))
     try:
         families = {family.name: family for family in text_string_to_metric_families(text)}
     except ValueError as error:
@@ -94,7 +95,9 @@ def _read(file: Path) -> str:
         with file.open("rb") as opened:
             raw = opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"--metrics {file}: cannot be read: {error.strerror}") from None
+        close = address.meant(str(file))
+        hint = f"; did you mean {close}?" if close else ""
+        raise ConfigError(f"--metrics {file}: cannot be read: {error.strerror}{hint}") from None
     if len(raw) > MOST_BYTES:
         raise ConfigError(f"--metrics {file}: larger than {MOST_BYTES >> 20} MiB")
     return raw.decode("utf-8", "replace")

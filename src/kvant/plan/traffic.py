@@ -16,10 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from kvant.config import address
 from kvant.errors import ConfigError
 from kvant.plan.contexts import Contexts, sums, weighted
+from kvant.plan.text import counted
 
 PROMPT, ANSWER = "vllm:request_prompt_tokens", "vllm:request_generation_tokens"
 MOST_BYTES = 16 * 1024 * 1024
 SECONDS = 10.0
+FEWEST = 30
+"""Requests below which their lengths are an anecdote: a start asks some of its own."""
 
 Shares = list[tuple[int, float]]
 
@@ -34,6 +37,11 @@ def of_metrics(place: str, longest: int) -> Contexts:
     (prompts, _, number), (answers, answer, _) = (
         _shares(families, n, place, longest) for n in (PROMPT, ANSWER)
     )
+    if number < FEWEST:
+        raise ConfigError(
+            f"--metrics {place}: {counted(number)} so far, which may be no more than a warm-up: lengths are "
+            f"taken from {FEWEST} or more; let real traffic run first, or give --context or --histogram"
+        )
     both = [(min(length, longest), share) for length, share in sums(prompts, answers)]
     return weighted(both, answer, f"live traffic, {place}", number)
 

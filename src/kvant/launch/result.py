@@ -58,7 +58,8 @@ class Step:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Step:
         items = [Item(**{**item, "verdict": Verdict(item["verdict"])}) for item in found["items"]]
-        return cls(found["name"], items, found["facts"], found["seconds"], found.get("earlier", "time not known"))
+        earlier = found.get("earlier", "time not known")
+        return cls(found["name"], items, found["facts"], found["seconds"], earlier)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

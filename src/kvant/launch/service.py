@@ -117,8 +117,8 @@ class Service:
 
 
 def _line(text: str) -> str:
-    """A page of HTML as well."""
-    return " ".join(text.split())[:200]
+    """What a foreign server says, in a line."""
+    return "a page of HTML" if text.lstrip().startswith("<") else " ".join(text.split())[:200]
 
 
 def _longest(given: Any) -> int | None:

@@ -63,7 +63,7 @@ def levels(most: int) -> Iterator[int]:
 
 def texts(service: Service, tokens: int, answer: int) -> Iterator[str]:
     """Prompts of about so many tokens, none of which was ever sent before."""
-    ruler = Ruler.of(service.client().length, service.longest)
+    ruler = Ruler.of(service.client().length)
     room = (service.longest or tokens + answer + ROOM) - answer - ROOM
     size = int(0.95 * min(tokens, room) * ruler.prose)
     rng = random.Random(time.time_ns())

@@ -81,7 +81,7 @@ class Load:
 def load(service: Service) -> Load:
     """`EngineError` where a request fails."""
     client, tree = service.client(), service.processes()
-    ruler = Ruler.of(client.length, service.longest)
+    ruler = Ruler.of(client.length)
     rng = random.Random(time.time_ns())
     room = (service.longest or LONG + ANSWER + ROOM) - ANSWER - ROOM
 

@@ -40,7 +40,7 @@ def read(service: Service) -> Reading:
     """`EngineError` where the service does not score text."""
     client = service.client()
     length = min(LENGTH, (service.longest or LENGTH) - 8)
-    size = int(0.95 * length * Ruler.of(client.length, service.longest).prose)
+    size = int(0.95 * length * Ruler.of(client.length).prose)
     whole = client.score("\n\n".join(prose(random.Random(SEED), size))[:size], 1)
     ids = whole.ids
     starts = range(len(ids) // 2, len(ids) - PIECE + 1, PIECE)

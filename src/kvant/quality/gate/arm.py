@@ -50,6 +50,11 @@ class Arm:
     def url(self) -> str | None:
         return self.what if address.is_url(self.what) else None
 
+    def same_server(self, other: Arm) -> bool:
+        """As far as their URLs tell."""
+        mine, theirs = ((one.url or "").rstrip("/").removesuffix("/v1") for one in (self, other))
+        return mine == theirs != ""
+
     @contextmanager
     def running(self) -> Iterator[Client]:
         """A client of the ready server; `EngineError` if it does not come up."""

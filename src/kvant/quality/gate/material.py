@@ -18,9 +18,6 @@ MODULES = ("argparse", "ast", "datetime", "difflib", "inspect", "logging", "subp
 SAMPLE = 6_000
 """Characters that tokens are counted in once, to know how many characters a token has."""
 
-LEAST_CHARACTERS = 2
-"""Of a token, on average, in prose or code: any tokeniser has more."""
-
 Length = Callable[[str], int]
 
 
@@ -32,10 +29,9 @@ class Ruler:
     code: float
 
     @classmethod
-    def of(cls, length: Length, longest: int | None = None) -> Ruler:
-        """From what a server counts; `longest` is its context, which the samples must fit."""
-        size = min(SAMPLE, LEAST_CHARACTERS * (longest or SAMPLE))
-        samples = [" ".join(paragraphs())[:size], source()[:size]]
+    def of(cls, length: Length) -> Ruler:
+        """From what a server counts."""
+        samples = [" ".join(paragraphs())[:SAMPLE], source()[:SAMPLE]]
         return cls(*(len(text) / max(1, length(text)) for text in samples))
 
 

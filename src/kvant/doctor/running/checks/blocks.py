@@ -96,7 +96,8 @@ def leaked(scrape: Scrape) -> Finding:
     if running is None or waiting is None or usage is None:
         return unknown(what, "no vllm:kv_cache_usage_perc on /metrics")
     if running or waiting:
-        return unknown(what, f"{running:.0f} requests run and {waiting:.0f} wait: try when it is idle")
+        busy = f"requests that run: {running:.0f}, that wait: {waiting:.0f}"
+        return unknown(what, f"{busy}; try when it is idle")
     if usage > IDLE_USAGE:
         return fail(what, f"idle, and {usage:.1%} of the blocks are in use", "restart it; report the log")
     return ok(what, "idle, and no block is in use")

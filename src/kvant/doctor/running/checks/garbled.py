@@ -67,7 +67,7 @@ def mend(reading: Reading | str) -> str:
 
 def _written(service: Service) -> list[tuple[str, Answer]]:
     client = service.client()
-    ruler, rng = Ruler.of(client.length, service.longest), random.Random("garbled")
+    ruler, rng = Ruler.of(client.length), random.Random("garbled")
     room = (service.longest or BEFORE + ANSWER + 8) - ANSWER - 8
     size = int(0.95 * min(BEFORE, room) * ruler.prose)
     prompts = ["\n\n".join(prose(rng, size))[:size] for _ in range(TEXTS)]

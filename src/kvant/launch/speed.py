@@ -14,10 +14,9 @@ from kvant.errors import EngineError
 from kvant.launch.result import Item, Step, Verdict
 from kvant.launch.service import Service
 from kvant.launch.settings import Speed
-from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.material import Ruler, passage
 
 NAME = "speed"
-ROOM = 16
 
 Turns = Sequence[figures.Turn]
 Say = Callable[[str], None]
@@ -64,11 +63,10 @@ def levels(most: int) -> Iterator[int]:
 def texts(service: Service, tokens: int, answer: int) -> Iterator[str]:
     """Prompts of about so many tokens, none of which was ever sent before."""
     ruler = Ruler.of(service.client().length)
-    room = (service.longest or tokens + answer + ROOM) - answer - ROOM
-    size = int(0.95 * min(tokens, room) * ruler.prose)
+    room = service.longest and service.longest - answer
     rng = random.Random(time.time_ns())
     while True:
-        yield "\n\n".join(prose(rng, size))[:size]
+        yield passage(rng, ruler, tokens, room)
 
 
 def _items(measured: dict[int, Turns], limits: Speed) -> Iterator[Item]:

@@ -22,7 +22,7 @@ from kvant.bench.serve.client import Broken, Stream, stream
 from kvant.bench.serve.shares import LAG
 from kvant.errors import EngineError
 from kvant.launch.service import Service
-from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.material import Ruler, passage
 from kvant.telemetry import proc
 from kvant.telemetry.scrape import Scrape
 
@@ -30,8 +30,6 @@ LONG, SHORT, TOGETHER = 1024, 64, 8
 MORE = 4
 """Long prompts that are only written to the cache: what is kept of them a second time must be seen."""
 ANSWER = 48
-ROOM = 8
-"""Tokens left free of the longest context: a text is measured by its characters."""
 POLL = 0.2
 
 
@@ -83,11 +81,10 @@ def load(service: Service) -> Load:
     client, tree = service.client(), service.processes()
     ruler = Ruler.of(client.length)
     rng = random.Random(time.time_ns())
-    room = (service.longest or LONG + ANSWER + ROOM) - ANSWER - ROOM
+    room = service.longest and service.longest - 2 * ANSWER
 
     def text(tokens: int) -> str:
-        size = int(min(tokens, room) * ruler.prose * 0.95)
-        return "\n\n".join(prose(rng, size))[:size]
+        return passage(rng, ruler, tokens, room)
 
     def snapshot() -> Snapshot:
         time.sleep(LAG)  # counters of the model's seconds are brought up to date so often

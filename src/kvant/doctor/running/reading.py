@@ -16,7 +16,7 @@ import numpy as np
 from kvant.launch.service import Service
 from kvant.quality.gate import stats
 from kvant.quality.gate.client import Client
-from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.material import Ruler, passage
 
 LENGTH = 768
 PIECE, SCORED = 64, 32
@@ -39,9 +39,8 @@ class Reading:
 def read(service: Service) -> Reading:
     """`EngineError` where the service does not score text."""
     client = service.client()
-    length = min(LENGTH, (service.longest or LENGTH) - 8)
-    size = int(0.95 * length * Ruler.of(client.length).prose)
-    whole = client.score("\n\n".join(prose(random.Random(SEED), size))[:size], 1)
+    room = service.longest and service.longest - 1
+    whole = client.score(passage(random.Random(SEED), Ruler.of(client.length), LENGTH, room), 1)
     ids = whole.ids
     starts = range(len(ids) // 2, len(ids) - PIECE + 1, PIECE)
     far = [whole.losses[at + PIECE - SCORED - 1 : at + PIECE - 1] for at in starts]

@@ -40,6 +40,10 @@ class Unable(EngineError):
     """The server answers, but cannot do what a suite needs."""
 
 
+class Refused(EngineError):
+    """The server does not take the request as it is; most often it is longer than the context."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """A greedy answer; `likely` has an entry for each token where log-probabilities were asked for."""
@@ -178,12 +182,13 @@ class Client:
         return self._call(self._api.completions.create, **fields)
 
     def _call(self, create: Any, **fields: Any) -> Any:
-        from openai import OpenAIError
+        from openai import BadRequestError, OpenAIError
 
         try:
             return create(**{"model": self.model, "temperature": 0, **fields})
         except OpenAIError as error:
-            raise EngineError(f"{self.url}: {type(error).__name__}: {str(error)[:500]}") from error
+            kind = Refused if isinstance(error, BadRequestError) else EngineError
+            raise kind(f"{self.url}: {type(error).__name__}: {str(error)[:500]}") from error
 
     def _only_model(self) -> str:
         from openai import OpenAIError

@@ -5,6 +5,7 @@ No model was calibrated on it: `kvant calibrate` leaves these modules out.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from importlib import import_module
 from pathlib import Path
 
 from kvant.quality.fidelity.texts import english
+from kvant.quality.gate.client import Refused
 
 MODULES = ("argparse", "ast", "datetime", "difflib", "inspect", "logging", "subprocess", "tarfile", "typing")
 SAMPLE = 6_000
 """Characters that tokens are counted in once, to know how many characters a token has."""
+LEAST = 300
+"""Characters of its smallest piece."""
 
 Length = Callable[[str], int]
 
@@ -31,8 +35,20 @@ class Ruler:
     @classmethod
     def of(cls, length: Length) -> Ruler:
         """From what a server counts."""
-        samples = [" ".join(paragraphs())[:SAMPLE], source()[:SAMPLE]]
-        return cls(*(len(text) / max(1, length(text)) for text in samples))
+        return cls(*(_characters_a_token(text, length) for text in (" ".join(paragraphs()), source())))
+
+
+def _characters_a_token(text: str, length: Length) -> float:
+    """Of the text's start, in pieces that the server's context holds."""
+    size = SAMPLE
+    while True:
+        pieces = [text[at : at + size] for at in range(0, SAMPLE, size)]
+        try:
+            return SAMPLE / max(1, sum(map(length, pieces)))
+        except Refused:
+            if size < 2 * LEAST:
+                raise
+            size //= 2
 
 
 @cache
@@ -64,6 +80,22 @@ def prose(rng: random.Random, characters: float) -> list[str]:
         if characters <= 0:
             break
     return found
+
+
+def passage(rng: random.Random, ruler: Ruler, tokens: int, room: int | None = None) -> str:
+    """Prose of nearly so many tokens, or of as many as `room` holds for sure."""
+    aim = 0.95 * tokens if room is None else min(0.95 * tokens, fits(room))
+    size = int(aim * ruler.prose)
+    return "\n\n".join(prose(rng, size))[:size]
+
+
+def fits(room: int) -> int:
+    """Tokens to aim at, by characters, where no more than `room` are taken.
+
+    A text's tokens stray from the average by 1.2 to 1.6 roots of their number (standard deviation, the
+    shipped prose, three models), sometimes by four times that.
+    """
+    return max(1, int(room - 8 * math.sqrt(max(0, room))))
 
 
 def code(rng: random.Random, characters: float) -> str:

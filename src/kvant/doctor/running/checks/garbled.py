@@ -14,7 +14,7 @@ from kvant.doctor.running.reading import Reading
 from kvant.errors import EngineError
 from kvant.launch.service import Service
 from kvant.quality.gate.client import Answer
-from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.material import Ruler, passage
 from kvant.quality.gate.suites.long import Task, defect
 
 WHAT = "garbled output"
@@ -68,9 +68,8 @@ def mend(reading: Reading | str) -> str:
 def _written(service: Service) -> list[tuple[str, Answer]]:
     client = service.client()
     ruler, rng = Ruler.of(client.length), random.Random("garbled")
-    room = (service.longest or BEFORE + ANSWER + 8) - ANSWER - 8
-    size = int(0.95 * min(BEFORE, room) * ruler.prose)
-    prompts = ["\n\n".join(prose(rng, size))[:size] for _ in range(TEXTS)]
+    room = service.longest and service.longest - ANSWER
+    prompts = [passage(rng, ruler, BEFORE, room) for _ in range(TEXTS)]
 
     def write(number: int) -> tuple[str, Answer]:
         return prompts[number], client.complete(prompts[number], ANSWER, temperature=HEAT, seed=number)

@@ -13,7 +13,7 @@ from kvant.doctor.running.patient import Patient, cut
 from kvant.doctor.running.reading import Reading
 from kvant.errors import EngineError
 from kvant.launch.service import Service
-from kvant.quality.gate.material import Ruler
+from kvant.quality.gate.material import Ruler, fits
 from kvant.quality.gate.settings import Fidelity as Options
 from kvant.quality.gate.suites.base import Pair
 from kvant.quality.gate.suites.fidelity import Fidelity
@@ -78,8 +78,8 @@ def by_itself(found: Reading) -> Finding:
 
 def beside(baseline: Service, service: Service) -> Finding:
     """The gate's strongest suite, small: paired with a server that is trusted."""
-    longest = min(one.longest or LENGTH + 8 for one in (baseline, service))
-    suite = Fidelity(Options(texts=TEXTS, tokens=max(64, min(LENGTH, longest - 8))))
+    rooms = [fits(one.longest) for one in (baseline, service) if one.longest]
+    suite = Fidelity(Options(texts=TEXTS, tokens=max(64, min([LENGTH, *rooms]))))
     try:
         arms = [one.client() for one in (baseline, service)]
         tasks = next(suite.tasks(random.Random("doctor"), Ruler.of(arms[0].length)))

@@ -48,7 +48,7 @@ inline void unpack_values(Block& block, const Stretch& s) {
     token_numbers(layout.value, tile + layout.value.meta, block.numbers.value_scale + t,
                   block.numbers.value_minimum + t);
   }
-  prepare_values(block.numbers);
+  block.numbers.forget_part();
 }
 
 // Products of the rows first..last with the keys, from `sums` on.
@@ -91,25 +91,13 @@ inline void store_scores(Block& block, const Stretch& s, int first, int last) {
 template <bool minimum>
 inline void weigh_band(const AttendCall& call, Block& block, const Stretch& s, int first, int last, float* states,
                        int stride) {
-  const auto whole = [&](int r) {
-    return call.softcap == 0 && s.reach.from[r] <= s.start && s.reach.to[r] >= s.start + kStretch;
+  const auto part = [&](int i) KVANT_LAMBDA_INLINE {
+    const Run run = part_of(s.reach, first + i, s.start, kStretch);
+    return Part{run.from, run.to};
   };
   with_scores(block, s, first, [&](auto scores_of) {
-    const auto weigh = [&](int r) {
-      const Run part = part_of(s.reach, r, s.start, kStretch);
-      if (part.to <= part.from) return Worth{1, 0, 0};
-      return weigh_part<minimum>(scores_of(r - first), part.from, part.to, call.softcap * kLog2e, block.numbers,
-                                 states + r * stride, block.weight_terms + 2 * (r - first) * kStretch);
-    };
-    int r = first;
-    for (; r < last && !whole(r); ++r) block.worth[r - first] = weigh(r);
-    const int begin = r;  // rows that read the whole stretch stand together
-    while (r < last && whole(r)) ++r;
-    if (begin < r)
-      weigh_whole<minimum>([&](int i) { return scores_of(begin - first + i); }, r - begin, block.numbers,
-                           states + begin * stride, stride, block.weight_terms + 2 * (begin - first) * kStretch,
-                           block.worth + (begin - first), block.tiles);
-    for (; r < last; ++r) block.worth[r - first] = weigh(r);
+    weigh_rows<minimum>(scores_of, part, last - first, call.softcap * kLog2e, block.numbers, states + first * stride,
+                        stride, block.weight_terms, block.worth, block.tiles);
   });
 }
 

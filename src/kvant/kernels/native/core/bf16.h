@@ -60,13 +60,11 @@ struct BF16 {
   }
 
   static void decode_value(const Layout& layout, const Side& side, const std::uint8_t* tile, float* out) {
-    const std::uint8_t* codes = tile + side.codes;
-    for (int i = 0; i < kTile * layout.head_dim; ++i) out[i] = from_bf16(read_u16(codes + 2 * i));
+    from_bf16_row(tile + side.codes, kTile * layout.head_dim, out);
   }
 
   static void encode(const Layout& layout, const Side& side, const float* x, std::uint8_t* tile, int token) {
-    std::uint8_t* codes = tile + side.codes + 2 * token * layout.head_dim;
-    for (int d = 0; d < layout.head_dim; ++d) write_u16(codes + 2 * d, to_bf16(x[d]));
+    to_bf16_row(x, layout.head_dim, tile + side.codes + 2 * token * layout.head_dim);
   }
 };
 

@@ -68,6 +68,14 @@ KVANT_INLINE std::uint16_t read_u16(const std::uint8_t* from) {
 }
 KVANT_INLINE void write_u16(std::uint8_t* to, std::uint16_t raw) { std::memcpy(to, &raw, 2); }
 
+// Rows of `n`. Restricted: else the compiler has to expect that bytes written change what is still to be read.
+inline void from_bf16_row(const std::uint8_t* __restrict from, int n, float* __restrict out) {
+  for (int i = 0; i < n; ++i) out[i] = from_bf16(read_u16(from + 2 * i));
+}
+inline void to_bf16_row(const float* __restrict x, int n, std::uint8_t* __restrict to) {
+  for (int i = 0; i < n; ++i) write_u16(to + 2 * i, to_bf16(x[i]));
+}
+
 // `n` elements at element `offset` of an array of that type, to float32.
 inline void load_row(const void* base, Type type, std::int64_t offset, int n, float* out) {
   if (type == Type::f32) {
@@ -75,11 +83,8 @@ inline void load_row(const void* base, Type type, std::int64_t offset, int n, fl
     return;
   }
   const std::uint8_t* from = static_cast<const std::uint8_t*>(base) + 2 * offset;
-  if (type == Type::bf16) {
-    for (int i = 0; i < n; ++i) out[i] = from_bf16(read_u16(from + 2 * i));
-  } else {
-    for (int i = 0; i < n; ++i) out[i] = from_f16(read_u16(from + 2 * i));
-  }
+  if (type == Type::bf16) return from_bf16_row(from, n, out);
+  for (int i = 0; i < n; ++i) out[i] = from_f16(read_u16(from + 2 * i));
 }
 
 inline void store_row(void* base, Type type, std::int64_t offset, int n, const float* x) {
@@ -88,11 +93,8 @@ inline void store_row(void* base, Type type, std::int64_t offset, int n, const f
     return;
   }
   std::uint8_t* to = static_cast<std::uint8_t*>(base) + 2 * offset;
-  if (type == Type::bf16) {
-    for (int i = 0; i < n; ++i) write_u16(to + 2 * i, to_bf16(x[i]));
-  } else {
-    for (int i = 0; i < n; ++i) write_u16(to + 2 * i, to_f16(x[i]));
-  }
+  if (type == Type::bf16) return to_bf16_row(x, n, to);
+  for (int i = 0; i < n; ++i) write_u16(to + 2 * i, to_f16(x[i]));
 }
 
 }  // namespace

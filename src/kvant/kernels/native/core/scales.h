@@ -37,9 +37,7 @@ KVANT_INLINE F16 load_byte_scales(const Side& side, const std::uint8_t* meta) {
   U16 power = e;
   KVANT_PARTS(i) power.part[i] = (UintV)(((IntV)e.part[i] >> 3) << 23);
   const F16 scale = as_float(as_bits(fraction) + power);
-  Mask zero;
-  KVANT_PARTS(i) zero.part[i] = (IntV)((IntV)e.part[i] == -128);
-  return select(zero, splat(0), scale);
+  return select(e == splat_u32(static_cast<std::uint32_t>(-128)), splat(0), scale);
 }
 
 // The scales of the 16 tokens.

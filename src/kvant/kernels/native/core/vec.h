@@ -38,9 +38,14 @@ struct F16 {
 struct U16 {
   UintV part[kParts];
 };
+#if defined(__AVX512F__)
+typedef __mmask16 MaskV;
+#else
+typedef IntV MaskV;  // -1 or 0 in each lane
+#endif
 struct Mask {
-  IntV part[kParts];
-};  // -1 or 0 in each lane
+  MaskV part[kParts];
+};
 
 #define KVANT_PARTS(i) _Pragma("GCC unroll 4") for (int i = 0; i < kParts; ++i)
 
@@ -95,6 +100,19 @@ KVANT_INLINE U16 operator<<(U16 a, int n) {
   KVANT_PARTS(i) a.part[i] = a.part[i] << n;
   return a;
 }
+#if defined(__AVX512F__)
+KVANT_INLINE Mask operator<(F16 a, F16 b) { return {{_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ)}}; }
+KVANT_INLINE Mask operator<(U16 a, U16 b) {
+  return {{_mm512_cmplt_epu32_mask((__m512i)a.part[0], (__m512i)b.part[0])}};
+}
+KVANT_INLINE Mask operator==(U16 a, U16 b) {
+  return {{_mm512_cmpeq_epu32_mask((__m512i)a.part[0], (__m512i)b.part[0])}};
+}
+KVANT_INLINE F16 select(Mask mask, F16 yes, F16 no) {
+  no.part[0] = _mm512_mask_mov_ps(no.part[0], mask.part[0], yes.part[0]);
+  return no;
+}
+#else
 KVANT_INLINE Mask operator<(F16 a, F16 b) {
   Mask r;
   KVANT_PARTS(i) r.part[i] = (IntV)(a.part[i] < b.part[i]);
@@ -105,10 +123,16 @@ KVANT_INLINE Mask operator<(U16 a, U16 b) {  // below 2^31
   KVANT_PARTS(i) r.part[i] = (IntV)((IntV)a.part[i] < (IntV)b.part[i]);
   return r;
 }
+KVANT_INLINE Mask operator==(U16 a, U16 b) {
+  Mask r;
+  KVANT_PARTS(i) r.part[i] = (IntV)(a.part[i] == b.part[i]);
+  return r;
+}
 KVANT_INLINE F16 select(Mask mask, F16 yes, F16 no) {
   KVANT_PARTS(i) yes.part[i] = mask.part[i] ? yes.part[i] : no.part[i];
   return yes;
 }
+#endif
 // The second operand if either is NaN.
 KVANT_INLINE F16 max(F16 a, F16 b) {
 #if defined(__AVX512F__)

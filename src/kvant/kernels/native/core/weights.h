@@ -14,9 +14,16 @@ namespace {
 struct Numbers {
   alignas(64) float key_scale[kStretch], key_minimum[kStretch];
   alignas(64) float value_scale[kStretch], value_minimum[kStretch];
-  alignas(64) float value_units[kStretch];  // value_scale where the largest of the stretch is kMost
-  float value_top;                          // that largest one
   alignas(64) std::int32_t excess[kStretch];  // what all products have too much because rows are unsigned
+
+  // Of the tokens that rows read, zero of all others: value_scale where the largest of theirs is kMost,
+  // value_minimum, and that largest one.
+  alignas(64) float units[kStretch], offsets[kStretch];
+  float top;
+  int from, to;  // which tokens
+
+  KVANT_INLINE void forget_part() { from = to = 0; }
+  inline void choose_part(int first, int last, bool minimum);
 };
 
 // The largest weight of a stretch in units of its terms, with room for rounding.
@@ -24,13 +31,21 @@ constexpr float kMost = kTermBits == 8 ? 65500 : 16370;
 
 KVANT_INLINE float units_over(float top) { return top < 1e-33f ? 0 : kMost / top; }
 
-inline void prepare_values(Numbers& numbers) {
-  U16 top = splat_u32(0);
-  for (int t = 0; t < kStretch; t += 16) top = max_bits(top, as_bits(load(numbers.value_scale + t)));
-  numbers.value_top = max_bits_of(top);
-  const F16 units = splat(units_over(numbers.value_top));
-  for (int t = 0; t < kStretch; t += 16)
-    store(numbers.value_units + t, load(numbers.value_scale + t) * units);
+// Rows that read the same tokens follow each other, so this is done seldom.
+inline void Numbers::choose_part(int first, int last, bool minimum) {
+  if (first == from && last == to) return;
+  from = first, to = last;
+  U16 largest = splat_u32(0);
+  for (int t = 0; t < kStretch; t += 16) {
+    const Mask read = within(t, from, to);
+    const F16 scale = select(read, load(value_scale + t), splat(0));
+    store(units + t, scale);
+    largest = max_bits(largest, as_bits(scale));
+    if (minimum) store(offsets + t, select(read, load(value_minimum + t), splat(0)));
+  }
+  top = max_bits_of(largest);
+  const F16 over = splat(units_over(top));
+  for (int t = 0; t < kStretch; t += 16) store(units + t, load(units + t) * over);
 }
 
 // Scores of 16 tokens from t on, of the products of both terms, but for the factor `scale`.
@@ -101,39 +116,80 @@ KVANT_INLINE Worth raise(float* state, float peak, F16 sum, F16 offset, float to
   return {factor, sum_lanes(offset) * part, top * (1 / kMost) * part};
 }
 
-// Scores of a row that reads the whole stretch, but for their scale.
+// Scores of a row, but for their scale.
 struct Seen {
   F16 x[kVectors];
   float scale, top;  // and the highest with it
 
+  // Of a row that reads the whole stretch.
   template <class Scores>
   KVANT_INLINE void look(const Scores& scores) {
+    look_at([&](int i) KVANT_LAMBDA_INLINE { return scores(16 * i); }, scores.scale());
+  }
+
+  // Of one that reads tokens from..to of it, or caps its scores.
+  template <class Scores>
+  KVANT_INLINE void look(const Scores& scores, int from, int to, float softcap) {
+    const F16 factor = splat(scores.scale());
+    look_at([&](int i) KVANT_LAMBDA_INLINE {
+      F16 score = scores(16 * i) * factor;
+      if (softcap > 0) score = capped(score, softcap);
+      return select(within(16 * i, from, to), score, splat(kNothing));
+    }, 1);
+  }
+
+ private:
+  template <class Of>
+  KVANT_INLINE void look_at(Of of, float factor) {
     F16 even = splat(kNothing), odd = even;  // two chains: each step waits for the one before
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; i += 2) {
-      x[i] = scores(16 * i);
-      x[i + 1] = scores(16 * i + 16);
+      x[i] = of(i);
+      x[i + 1] = of(i + 1);
       even = max(x[i], even);
       odd = max(x[i + 1], odd);
     }
-    scale = scores.scale();
+    scale = factor;
     top = max_lanes(max(even, odd)) * scale;
   }
 };
 
 constexpr int kRowsAwake = 6;  // that take less time than a matrix unit needs to fall asleep
 
-// Rows that read the whole stretch, `stride` floats apart. The next row is looked at before one is weighed:
-// else each waits for its own maximum.
-template <bool minimum, class ScoresOf>
-inline void weigh_whole(const ScoresOf& scores_of, int rows, const Numbers& numbers, float* states, int stride,
-                        std::uint8_t* terms, Worth* worth, bool tiles) {
+// What rows read of a stretch.
+struct Part {
+  int from, to;  // empty if to <= from
+
+  KVANT_INLINE bool empty() const { return to <= from; }
+  KVANT_INLINE bool whole() const { return from == 0 && to == kStretch; }
+};
+
+// Rows, `stride` floats apart. The next row is looked at before one is weighed: else each waits for its
+// own maximum.
+template <bool minimum, class ScoresOf, class PartOf>
+inline void weigh_rows(const ScoresOf& scores_of, const PartOf& part_of, int rows, float softcap, Numbers& numbers,
+                       float* states, int stride, std::uint8_t* terms, Worth* worth, bool tiles) {
   Seen next;
-  next.look(scores_of(0));
+  const auto look = [&](int r) KVANT_LAMBDA_INLINE {
+    const Part part = part_of(r);
+    if (part.empty()) return;
+    if (part.whole() && softcap == 0) {
+      next.look(scores_of(r));
+    } else {
+      next.look(scores_of(r), part.from, part.to, softcap);
+    }
+  };
+  look(0);
   for (int r = 0; r < rows; ++r, states += stride, terms += 2 * kStretch) {
     if (tiles && r % kRowsAwake == kRowsAwake - 1) stay_awake();
     const Seen row = next;
-    if (r + 1 < rows) next.look(scores_of(r + 1));
+    if (r + 1 < rows) look(r + 1);
+    const Part part = part_of(r);
+    if (part.empty()) {
+      worth[r] = {1, 0, 0};
+      continue;
+    }
+    numbers.choose_part(part.from, part.to, minimum);
     const F16 scale = splat(row.scale), top = splat(row.top);
     F16 sum = splat(0), offset = splat(0);
     U16 w[kVectors];
@@ -141,44 +197,13 @@ inline void weigh_whole(const ScoresOf& scores_of, int rows, const Numbers& numb
     for (int i = 0; i < kVectors; ++i) {
       const F16 e = exp2(row.x[i] * scale - top);  // rounded as `top` was: fused, e of huge scores would pass 1
       sum = sum + e;
-      if (minimum) offset = fma(e, load(numbers.value_minimum + 16 * i), offset);
-      w[i] = nearest(e * load(numbers.value_units + 16 * i));
+      if (minimum) offset = fma(e, load(numbers.offsets + 16 * i), offset);
+      w[i] = nearest(e * load(numbers.units + 16 * i));
     }
     store_terms(terms, w);
     store_terms(terms + 64, w + 4);
-    worth[r] = raise(states, row.top, sum, offset, numbers.value_top);
+    worth[r] = raise(states, row.top, sum, offset, numbers.top);
   }
-}
-
-// A row that reads tokens from..to of the stretch, or caps its scores.
-template <bool minimum, class Scores>
-inline Worth weigh_part(const Scores& scores, int from, int to, float softcap, const Numbers& numbers,
-                              float* state, std::uint8_t* terms) {
-  const int first = from / 16, last = (to + 15) / 16;
-  F16 x[kVectors], peak = splat(kNothing);
-  U16 largest = splat_u32(0), w[kVectors];
-  for (int i = 0; i < kVectors; ++i) w[i] = splat_u32(0);
-  for (int i = first; i < last; ++i) {
-    const Mask read = within(16 * i, from, to);
-    x[i] = scores(16 * i) * splat(scores.scale());
-    if (softcap > 0) x[i] = capped(x[i], softcap);
-    x[i] = select(read, x[i], splat(kNothing));
-    peak = max(x[i], peak);
-    largest = max_bits(largest, as_bits(select(read, load(numbers.value_scale + 16 * i), splat(0))));
-  }
-  const float top = max_lanes(peak), value_top = max_bits_of(largest);
-  const F16 units = splat(units_over(value_top));
-  F16 sum = splat(0), offset = splat(0);
-  for (int i = first; i < last; ++i) {
-    const Mask read = within(16 * i, from, to);
-    const F16 e = exp2(x[i] - splat(top));
-    sum = sum + e;
-    if (minimum) offset = fma(e, select(read, load(numbers.value_minimum + 16 * i), splat(0)), offset);
-    w[i] = nearest(e * select(read, load(numbers.value_scale + 16 * i), splat(0)) * units);
-  }
-  store_terms(terms, w);
-  store_terms(terms + 64, w + 4);
-  return raise(state, top, sum, offset, value_top);
 }
 
 KVANT_INLINE void add_products(const std::int32_t* high, const std::int32_t* low, Worth worth, float* values,

@@ -71,5 +71,5 @@ def test_a_name_without_a_known_ending_is_refused():
 
 def test_the_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(plot, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'kvant\[plot\]'"):
+    with pytest.raises(ConfigError, match=r"matplotlib.*: /.*python\S* -m pip install 'matplotlib>=3.8'"):
         plot.check(tmp_path / "figure.svg")

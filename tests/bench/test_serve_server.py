@@ -29,6 +29,15 @@ def test_a_server_that_dies_shows_its_last_lines(tmp_path):
     end_all([server])
 
 
+def test_lines_of_requests_do_not_push_the_cause_out(tmp_path):
+    asked = "2026-01-01 00:00:00,000 INFO kvant.access GET /v1/models 503 0.000s 1"
+    program = f"import sys; print('no such model'); [print({asked!r}) for _ in range(50)]; sys.exit(3)"
+    server = start(tmp_path, program)
+    with pytest.raises(EngineError, match=r"its last lines:\nno such model$"):
+        server.wait(60)
+    end_all([server])
+
+
 def test_a_server_that_never_answers_is_given_up(tmp_path):
     server = start(tmp_path, "import time; time.sleep(600)")
     try:

@@ -167,6 +167,22 @@ def test_a_tornado_that_has_nothing_to_show_is_not_written_and_says_so(kvant_com
     assert not file.exists()
 
 
+def test_a_plot_that_cannot_be_drawn_is_refused_before_anything(
+    kvant_command, folder, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kvant.bench.plot.find_spec", lambda name: None)
+    words = ["plan", str(folder), "--on", "h100", "--context", "8192", "--json", str(tmp_path / "plan.json")]
+    done = kvant_command(*words, "--plot", str(tmp_path / "tornado.svg"))
+    assert (done.status, done.out) == (2, "")
+    assert "matplotlib, which is not installed" in done.err
+
+
+def test_one_request_is_one(kvant_command, folder, tmp_path):
+    (tmp_path / "lengths.csv").write_text("1000,1\n")
+    out = kvant_command("plan", str(folder), "--on", "h100", "--histogram", str(tmp_path / "lengths.csv")).out
+    assert "(1 request): 1,000 tokens" in " ".join(out.split())
+
+
 def test_a_histogram_and_saved_metrics_are_taken(kvant_command, folder, tmp_path):
     (tmp_path / "lengths.csv").write_text("tokens,requests\n1000,90\n30000,10\n")
     out = kvant_command("plan", str(folder), "--on", "h100", "--histogram", str(tmp_path / "lengths.csv")).out

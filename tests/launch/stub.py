@@ -45,6 +45,8 @@ class Stub:
     async def _ready(self, request: Request) -> Response:
         if self.fault == "not ready":
             return JSONResponse({"status": "failed", "reason": "the engine has died"}, 503)
+        if self.fault == "page":
+            return PlainTextResponse("please log in")
         return JSONResponse({"status": "ready", "formats": "trellis4/trellis4"})
 
     async def _metrics(self, request: Request) -> Response:

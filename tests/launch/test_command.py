@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +77,44 @@ def test_a_list_ends_with_its_page_and_its_status(
         "interface", "memory", "speed", "gate fidelity", "gate needle", "gate golden", "soak", "alerts",
     ]  # fmt: skip
     assert "stop strings" in page.read_text()
+
+
+def test_a_list_that_is_interrupted_writes_what_is_done_and_says_how_to_go_on(
+    kvant_command, kvant_process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, limits = tmp_path / "home", tmp_path / "limits.yaml"
+    monkeypatch.setenv("KVANT_HOME", str(home))
+    limits.write_text("speed: {prompt: 16, answer: 8, rounds: 1}\nsoak: {seconds: 600, streams: 1}\n")
+    out, page = tmp_path / "lc.json", tmp_path / "lc.html"
+    with serving(Stub()) as service:
+        words = ["launch-check", "--url", service.url, "--limits", str(limits), "--suites", "none"]
+        words += ["--json", str(out), "--html", str(page)]
+        process = kvant_process(*words)
+        deadline = time.monotonic() + 120
+        while not list(home.glob("launch/*/gate-golden.json")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)  # within the soak
+        process.send_signal(signal.SIGINT)
+        shown, told = process.communicate(timeout=60)
+        assert process.returncode == 130, shown + told
+        assert told.endswith("interrupted: what is done is kept; run the same again to go on\n")
+        steps = {step["name"]: step for step in json.loads(out.read_text())["steps"]}
+        assert (steps["interface"]["verdict"], steps["interface"]["earlier"]) == ("pass", "")
+        assert {steps[name]["verdict"] for name in ("soak", "alerts")} == {"not run"}
+        assert "interrupted before it was done" in shown
+        limits.write_text(limits.read_text().replace("600", "1"))
+        again = kvant_command(*words)
+    assert again.status != 130
+    assert re.search(r"^interface +pass +\d+ s, of an earlier run \(2\d+-\d+-\d+ ", again.out, re.MULTILINE)
+    assert re.search(r"^soak +\w+ +\d+ s$", again.out, re.MULTILINE)
+    assert page.read_text().count("<td>now</td>") == 5  # the soak, what was left out, and the alerts
+
+
+def test_an_alert_url_that_is_none_is_refused_and_not_shown(kvant_command) -> None:
+    done = kvant_command("launch-check", "--url", "http://127.0.0.1:9", "--alert-url", "secret.example/T0")
+    assert done.status == 3
+    assert "alert_url of the limits: begins with neither http://" in done.err
+    assert "T0" not in done.err
 
 
 def test_a_test_alert_goes_where_the_limits_say_and_its_address_is_not_reported(

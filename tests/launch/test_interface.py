@@ -28,6 +28,7 @@ def test_a_real_server_passes(server: Server) -> None:
     [
         ("", []),
         ("not ready", ["/ready"]),
+        ("page", ["/ready"]),
         ("done", ["chat, streamed", "completions, streamed", "usage"]),
         ("usage", ["usage"]),
         ("stop", ["stop strings"]),

@@ -64,6 +64,16 @@ def test_deepseek_v3_has_671_billion_parameters_of_a_byte(tmp_path):
     assert model.weight_bytes == model.parameters
 
 
+def test_a_tower_that_is_not_counted_is_said_to_be_left_out(tmp_path):
+    seeing = planned(tmp_path, GEMMA3_4B, vision_config={"hidden_size": 1152, "num_hidden_layers": 27})
+    text = planned(tmp_path, GEMMA3_4B)
+    assert seeing.weight_bytes == text.weight_bytes
+    assert "text only, without vision_config: --weights-gib" in seeing.weights_from
+    assert "text only" not in text.weights_from
+    (tmp_path / "model.safetensors").write_bytes(bytes(1000))  # holds all of it
+    assert of_path(tmp_path).weights_from == "1 file"
+
+
 @pytest.mark.parametrize(
     "name",
     [

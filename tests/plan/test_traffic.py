@@ -47,15 +47,15 @@ def test_mean_and_answer_are_those_that_were_measured(tmp_path):
 
 
 def test_engines_are_added_up(tmp_path):
-    one = of_metrics(saved(tmp_path, registry([100, 3000, 700, 90], [10, 20, 30, 40])), LONGEST)
-    two = of_metrics(saved(tmp_path, registry([100, 3000, 700, 90], [10, 20, 30, 40], 2)), LONGEST)
+    one = of_metrics(saved(tmp_path, registry([100, 3000, 700, 90] * 8, [10, 20, 30, 40] * 8)), LONGEST)
+    two = of_metrics(saved(tmp_path, registry([100, 3000, 700, 90] * 8, [10, 20, 30, 40] * 8, 2)), LONGEST)
     assert (one.lengths, one.shares, one.requests) == (two.lengths, two.shares, two.requests)
-    assert one.requests == 4
+    assert one.requests == 32
 
 
 def test_a_running_endpoint_is_asked():
     port = free_port()
-    server, thread = start_http_server(port, "127.0.0.1", registry([1000] * 9 + [15000], [100] * 10))
+    server, thread = start_http_server(port, "127.0.0.1", registry([1000] * 36 + [15000] * 4, [100] * 40))
     try:
         found = of_metrics(f"http://127.0.0.1:{port}/metrics", LONGEST)
     finally:
@@ -67,7 +67,7 @@ def test_a_running_endpoint_is_asked():
 
 
 def test_nothing_is_longer_than_what_is_served(tmp_path):
-    found = of_metrics(saved(tmp_path, registry([30000], [5000])), LONGEST)
+    found = of_metrics(saved(tmp_path, registry([30000] * 30, [5000] * 30)), LONGEST)
     assert found.longest <= LONGEST
 
 
@@ -100,6 +100,13 @@ def test_a_service_that_answered_nobody_is_named(tmp_path):
     (tmp_path / "idle").write_text(text)
     with pytest.raises(ConfigError, match="has no requests yet"):
         of_metrics(str(tmp_path / "idle"), LONGEST)
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "1 request so far"), (29, "29 requests so far")])
+def test_a_warm_up_is_no_traffic(tmp_path, number, said):
+    with pytest.raises(ConfigError, match=f"{said}, which may be no more than a warm-up.*--context"):
+        of_metrics(saved(tmp_path, registry([5] * number, [1] * number)), LONGEST)
+    assert of_metrics(saved(tmp_path, registry([5] * 30, [1] * 30)), LONGEST).requests == 30
 
 
 def test_an_endpoint_that_is_not_there_is_named():

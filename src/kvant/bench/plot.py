@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -31,7 +32,8 @@ def check(file: Path | None) -> None:
     if not os.access(file.parent, os.W_OK):
         raise ConfigError(f"--plot {file}: nothing can be written in {file.parent}")
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot needs matplotlib, which is not installed: pip install 'kvant[plot]'")
+        mend = f"{sys.executable} -m pip install 'matplotlib>=3.8'"  # right in a clone and outside
+        raise ConfigError(f"--plot needs matplotlib, which is not installed: {mend}")
 
 
 def draw(file: Path, panels: Sequence[Panel], title: str, note: str) -> None:

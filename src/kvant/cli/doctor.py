@@ -36,7 +36,7 @@ def doctor(
     With --url, load a running service for about a minute and explain the failures it shows: quality, memory,
     attention, first token, blocks, garbled output, start, throughput, timeouts. Exits with 1 on a failure.
     """
-    from kvant.config import load
+    from kvant.config import address, load
     from kvant.doctor import examine, report
     from kvant.errors import ConfigError
 
@@ -49,6 +49,8 @@ def doctor(
         from kvant.doctor.running.examine import examine as examine_running
         from kvant.doctor.running.patient import Patient
 
+        for flag, text in (("--url", url), ("--baseline", baseline), ("--metrics", metrics)):
+            address.check(text, flag)
         if log is not None and not log.is_file():
             raise ConfigError(f"--log {log}: no such file")
         settings = load(config) if config else None

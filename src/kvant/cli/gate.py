@@ -108,6 +108,8 @@ def _run(
     json_file, html_file, junit_file = files
     arms = [Arm(what, model, settings.max_context) for what in (baseline, candidate)]
     facts = machine.describe() | {"settings": settings.model_dump(mode="json")}
+    if arms[0].same_server(arms[1]):
+        facts["note"] = "both arms are one server: this tells how it differs from itself"
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=None)
@@ -118,6 +120,8 @@ def _run(
         outcome = gate(arms[0], arms[1], settings, facts, say)
     for line in table.lines(outcome, WORDS[language]):
         console.print(line, markup=False)
+    if "note" in facts:
+        console.print(f"note: {facts['note']}", markup=False)
     if json_file:
         result.write(json_file, outcome.to_json())
     if html_file:

@@ -51,7 +51,8 @@ def launch_check(
 ) -> None:
     """Check interface, memory against plan, speed, quality, a soak and alerts; one page, resumable.
 
-    Exit status: 0 all passed, 1 something failed, 2 something is inconclusive or was not run, 3 error.
+    Exit status: 0 all passed, 1 something failed, 2 something is inconclusive or was not run, 3 error,
+    130 interrupted: run again to go on.
     """
     from kvant.cli.complaint import complain
     from kvant.launch import settings as launch_settings
@@ -91,15 +92,19 @@ def _run(
     from rich.progress import Progress
 
     from kvant.bench import machine, result
-    from kvant.config import load
+    from kvant.config import address, load
     from kvant.errors import ConfigError
     from kvant.launch import report
-    from kvant.launch.checklist import Request, run
-    from kvant.launch.result import EXIT, worst
+    from kvant.launch.checklist import Interrupted, Request, run
+    from kvant.launch.result import EXIT, INTERRUPTED, worst
     from kvant.quality.gate import settings as gate_settings
 
     if config is None and url is None:
         raise ConfigError("name the service: -c FILE starts it, --url URL is one that runs")
+    for flag, text in (("--url", url), ("--metrics", metrics), ("--baseline", baseline)):
+        address.check(text, flag)
+    if limits.alert_url and not address.is_url(limits.alert_url):  # often a secret: not shown
+        raise ConfigError("--alert-url, or alert_url of the limits: begins with neither http:// nor https://")
     for flag, file in zip(("--json", "--html"), files, strict=True):
         result.check(file, flag)
     json_file, html_file = files
@@ -108,7 +113,11 @@ def _run(
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=None)
-        steps = run(asked, lambda step, what: progress.update(bar, description=f"{step}: {what}"))
+        stopped = False
+        try:
+            steps = run(asked, lambda step, what: progress.update(bar, description=f"{step}: {what}"))
+        except Interrupted as found:
+            stopped, steps = True, found.steps
     for line in report.lines(steps):
         console.print(line, markup=False)
     facts = machine.describe()
@@ -117,4 +126,7 @@ def _run(
         result.write(json_file, report.to_json(steps, facts | {"limits": told}))
     if html_file:
         report.write(html_file, steps, facts)
+    if stopped:
+        typer.echo("interrupted: what is done is kept; run the same again to go on", err=True)
+        return INTERRUPTED
     return EXIT[worst(step.verdict for step in steps)]

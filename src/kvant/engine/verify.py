@@ -39,6 +39,7 @@ class EngineReport:
     num_blocks: int
     block_size: int
     tokens: int
+    """That requests can fill: vLLM keeps one block back."""
     kv_bytes: int
     exact_bytes: int
     """Of the 16-bit copies of sinks and recent windows, beside the pages."""
@@ -57,8 +58,9 @@ async def verify_engine(client: EngineClient, spec: CacheSpec | None) -> EngineR
     """Compare what runs with `spec` (None: a stock 16-bit cache); `EngineError` names what differs."""
     workers: list[dict[str, Any]] = await client.collective_rpc("kvant_report")
     cache = client.vllm_config.cache_config
-    tokens = getattr(cache, "kv_cache_size_tokens", None) or cache.num_gpu_blocks * cache.block_size
-    return judge(workers, spec, cache.num_gpu_blocks, cache.block_size, tokens)
+    number = cache.num_gpu_blocks
+    tokens = getattr(cache, "kv_cache_size_tokens", None) or number * cache.block_size
+    return judge(workers, spec, number, cache.block_size, tokens * (number - 1) // number)
 
 
 def judge(

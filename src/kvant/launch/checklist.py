@@ -20,7 +20,7 @@ from kvant.config import Settings
 from kvant.errors import ConfigError
 from kvant.launch import alerts, interface, memory, quality, soak, speed
 from kvant.launch.notebook import Notebook
-from kvant.launch.result import Step
+from kvant.launch.result import Item, Step, Verdict
 from kvant.launch.service import Service
 from kvant.launch.settings import Settings as Limits
 from kvant.quality.gate.arm import PATIENT, START_SECONDS, Arm
@@ -45,6 +45,14 @@ class Request:
     fresh: bool = False
 
 
+class Interrupted(Exception):
+    """By Ctrl-C: `steps` are those that are done, and the others as not run."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        super().__init__("interrupted")
+        self.steps = steps
+
+
 @dataclass(frozen=True)
 class Task:
     """A step that is to be done: its name, the limits it is held against, and how."""
@@ -55,22 +63,33 @@ class Task:
 
 
 def run(asked: Request, say: Say) -> list[Step]:
-    """Every step, in order. `EngineError` where the service does not start or answer."""
+    """Every step, in order. `EngineError` where the service does not start or answer; `Interrupted`."""
     checked = {"settings": asked.settings.masked(), "url": asked.url, "model": asked.model}
     notebook = Notebook(checked, asked.fresh)
-    with ExitStack() as stack:
-        running = Lazily(asked, notebook, stack, say)
-        found = []
-        for task in _tasks(asked, running, say):
-            step = notebook.read(task.name, task.limits)
-            if step is None:
-                _ = running.service  # its start is not the step's time
-                say(task.name, "begins")
-                began = time.monotonic()
-                step = replace(task.do(), seconds=time.monotonic() - began)
-                notebook.write(step, task.limits)
-            found.append(step)
+    found: list[Step] = []
+    tasks: list[Task] = []
+    try:
+        with ExitStack() as stack:
+            running = Lazily(asked, notebook, stack, say)
+            tasks += _tasks(asked, running, say)
+            for task in tasks:
+                step = notebook.read(task.name, task.limits)
+                if step is None:
+                    _ = running.service  # its start is not the step's time
+                    say(task.name, "begins")
+                    began = time.monotonic()
+                    step = replace(task.do(), seconds=time.monotonic() - began)
+                    notebook.write(step, task.limits)
+                found.append(step)
+    except KeyboardInterrupt:
+        left = [_open(task, notebook.read(task.name, task.limits)) for task in tasks[len(found) :]]
+        raise Interrupted([*found, *left]) from None
     return found
+
+
+def _open(task: Task, earlier: Step | None) -> Step:
+    """A step that an interrupted run did not come to; an earlier one may have."""
+    return earlier or Step(task.name, [Item(task.name, Verdict.NOT_RUN, "interrupted before it was done")])
 
 
 class Lazily:
@@ -90,7 +109,7 @@ class Lazily:
             asked = self._asked
             url, metrics = asked.url, asked.metrics_url
             if url is None:
-                self.log = self._notebook.folder / "server.log"
+                self.log = self._notebook.place("server.log")
                 self._say("start", f"kvant serve, its log is {self.log}")
                 url = self._stack.enter_context(_serving(asked, self.log))
                 port = asked.settings.monitoring.metrics_port

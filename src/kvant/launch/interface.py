@@ -49,6 +49,8 @@ def _ready(service: Service) -> str:
     status, body = service.ready()
     if status != 200:
         raise Wrong(f"status {status}: {body.get('reason', 'gives no reason')}")
+    if body.get("status") != "ready":  # a page that answers 200 to everything is not ready
+        raise Wrong("status 200, and its body does not say that it is ready")
     return str(body.get("formats", "ready"))
 
 

@@ -10,6 +10,8 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,14 @@ class Notebook:
         self.folder = cache_root() / "launch" / hashlib.sha256(text.encode()).hexdigest()[:16]
         if fresh:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def place(self, name: str) -> Path:
+        """A file in the folder, which is made with the first."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{self.folder}: {error.strerror}; set KVANT_HOME to a folder") from None
+        return self.folder / name
 
     def read(self, name: str, limits: Any) -> Step | None:
         """What an earlier run found against the same limits; None where the step is to be done."""
@@ -47,7 +53,9 @@ class Notebook:
         return None if step.verdict is Verdict.NOT_RUN else step
 
     def write(self, step: Step, limits: Any) -> None:
-        self._write(step.name, {"limits": limits, **step.to_json()})
+        """As of now: a run that reads it tells when it was found."""
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        self._write(step.name, {"limits": limits, **replace(step, earlier=now).to_json()})
 
     def same_service(self, served: Mapping[str, Any]) -> None:
         """`ConfigError` where earlier results are of another cache than the one that runs now."""
@@ -61,7 +69,7 @@ class Notebook:
             )
 
     def _file(self, name: str) -> Path:
-        return self.folder / f"{name.replace(' ', '-')}.json"
+        return self.folder / _called(name)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
@@ -75,4 +83,8 @@ class Notebook:
         return found
 
     def _write(self, name: str, found: Mapping[str, Any]) -> None:
-        whole.write(self._file(name), (json.dumps(known(found), indent=1) + "\n").encode())
+        whole.write(self.place(_called(name)), (json.dumps(known(found), indent=1) + "\n").encode())
+
+
+def _called(name: str) -> str:
+    return f"{name.replace(' ', '-')}.json"

@@ -23,7 +23,7 @@ def lines(steps: Sequence[Step]) -> list[str]:
     """One line an item under one a step, what has not passed once more, and the verdict last."""
     found = []
     for step in steps:
-        found.append(f"{step.name:<16}{step.verdict.value:<14}{step.seconds:,.0f} s")
+        found.append(f"{step.name:<16}{step.verdict.value:<14}{step.seconds:,.0f} s{_earlier(step)}")
         found += [_line(item) for item in step.items]
     if missing := [f"  {_missing(*one)}" for one in _open(steps)]:
         found += ["not passed:", *missing]
@@ -49,7 +49,7 @@ def page(steps: Sequence[Step], facts: Mapping[str, Any]) -> str:
     verdict = worst(step.verdict for step in steps)
     rows = "".join(
         f'<tr><td><a href="#{n}">{escape(step.name)}</a></td><td>{_tag(step.verdict)}</td>'
-        f"<td>{len(step.items)}</td><td>{step.seconds:,.0f}</td></tr>"
+        f"<td>{len(step.items)}</td><td>{step.seconds:,.0f}</td><td>{escape(step.earlier or 'now')}</td></tr>"
         for n, step in enumerate(steps)
     )
     note = f"<p>{NOTES[verdict]}</p>" if verdict in NOTES else ""
@@ -61,7 +61,7 @@ def page(steps: Sequence[Step], facts: Mapping[str, Any]) -> str:
         "style-src 'unsafe-inline'\">"
         f"<title>Launch check: {verdict.value}</title><style>{STYLE}</style></head><body>"
         f"<h1>Launch check {_tag(verdict)}</h1>{note}<ul>{missing}</ul>"
-        f"<table><tr><th>step</th><th>verdict</th><th>checks</th><th>seconds</th></tr>{rows}</table>"
+        f"<table><tr><th>step</th><th>verdict</th><th>checks</th><th>seconds</th><th>run</th></tr>{rows}</table>"
         + "".join(_section(n, step) for n, step in enumerate(steps))
         + f"<details><summary>where it was measured</summary><table>{shown}</table></details></body></html>\n"
     )
@@ -70,6 +70,10 @@ def page(steps: Sequence[Step], facts: Mapping[str, Any]) -> str:
 def _open(steps: Sequence[Step]) -> list[tuple[Step, Item]]:
     """All that keeps the list from passing."""
     return [(step, item) for step in steps for item in step.items if item.verdict is not Verdict.PASS]
+
+
+def _earlier(step: Step) -> str:
+    return f", of an earlier run ({step.earlier})" if step.earlier else ""
 
 
 def _missing(step: Step, item: Item) -> str:

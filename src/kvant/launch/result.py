@@ -21,8 +21,10 @@ class Verdict(str, Enum):
 
 EXIT = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 2, Verdict.NOT_RUN: 2}
 """The statuses of `kvant gate`."""
+INTERRUPTED = 130
+"""By Ctrl-C, as of a shell."""
 
-__all__ = ["ERROR", "EXIT", "Item", "Step", "Verdict", "worst"]
+__all__ = ["ERROR", "EXIT", "INTERRUPTED", "Item", "Step", "Verdict", "worst"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Step:
     items: Sequence[Item]
     facts: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    earlier: str = ""
+    """When an earlier run found it, where that was not this run."""
 
     @property
     def verdict(self) -> Verdict:
@@ -54,7 +58,8 @@ class Step:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Step:
         items = [Item(**{**item, "verdict": Verdict(item["verdict"])}) for item in found["items"]]
-        return cls(found["name"], items, found["facts"], found["seconds"])
+        earlier = found.get("earlier", "time not known")
+        return cls(found["name"], items, found["facts"], found["seconds"], earlier)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -42,7 +42,7 @@ class Service:
         unnamed = cls(base, "", None, metrics_url or f"{base}/metrics", key)
         answer = unnamed.get("/v1/models")
         if answer.status_code != 200:
-            raise EngineError(f"{base}/v1/models answers {answer.status_code}: {answer.text[:300]}")
+            raise EngineError(f"{base}/v1/models answers {answer.status_code}: {_line(answer.text)}")
         try:
             served: list[Mapping[str, Any]] = answer.json()["data"]
             known = {str(one["id"]): _longest(one.get("max_model_len")) for one in served}
@@ -114,6 +114,11 @@ class Service:
             return turn(self.url, prompts, tokens, self.model, self.headers, self.patience)
         except Broken as error:
             raise EngineError(f"{self.url} {error}") from error
+
+
+def _line(text: str) -> str:
+    """What a foreign server says, in a line."""
+    return "a page of HTML" if text.lstrip().startswith("<") else " ".join(text.split())[:200]
 
 
 def _longest(given: Any) -> int | None:

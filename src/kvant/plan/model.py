@@ -14,6 +14,8 @@ from kvant.plan.families import MOST_LAYERS, head_dim
 from kvant.plan.geometry import HALF, Experts, Layer, Model, alike
 
 CONFIG = "config.json"
+NOT_COUNTED = ("vision_config", "audio_config")
+"""Towers beside the language model: their sizes are of families of their own."""
 SHAPE = ("layers", "kv_heads", "head_dim", "parameters", "window", "every", "heads", "hidden", "intermediate",
          "vocabulary", "max_context")  # fmt: skip
 """What --shape understands; the first four are needed."""
@@ -120,7 +122,10 @@ def _weights(
             "model_type", "its parameters are not counted here; give --weights-gib, or its weights"
         )
     bits, why = _bits(outer, fields)
-    return int(counted * bits / 8), f"counted, in {bits:g} bits, {why}"
+    source = f"counted, in {bits:g} bits, {why}"
+    if beside := [name for name in NOT_COUNTED if outer.inner(name)]:
+        source += f"; text only, without {' and '.join(beside)}: --weights-gib gives the size of all"
+    return int(counted * bits / 8), source
 
 
 def _bits(outer: Fields, fields: Fields) -> tuple[float, str]:

@@ -8,7 +8,7 @@ from kvant.plan import worth
 from kvant.plan.plan import Plan, Row
 from kvant.plan.precision import Ours
 from kvant.plan.room import GIB
-from kvant.plan.text import wrapped
+from kvant.plan.text import counted, wrapped
 
 NAME = 18
 HEAD = (
@@ -52,9 +52,9 @@ def _head(plan: Plan) -> Iterator[str]:
         else f"{room.device.memory_gib:g} GiB of memory, vLLM takes {room.utilisation:.0%}"
     )
     yield from wrapped(f"on {each}: {memory}; {room.device.bandwidth_gb_s:g} GB/s")
-    counted = f" ({requests.requests:,} requests)" if requests.requests else ""
+    how_many = f" ({counted(requests.requests)})" if requests.requests else ""
     yield from wrapped(
-        f"requests of {requests.source}{counted}: {requests.mean:,.0f} tokens on average, half up to "
+        f"requests of {requests.source}{how_many}: {requests.mean:,.0f} tokens on average, half up to "
         f"{requests.quantile(0.5):,}, 99 % up to {requests.quantile(0.99):,}, at most {requests.longest:,}; "
         f"answers of {requests.answer:,.0f}"
     )
@@ -105,6 +105,6 @@ def _limits(plan: Plan) -> Iterator[str]:
     yield from (f"  {text}" for text in one.lines(plan.chosen.fit.precision, room))
     yield from wrapped(
         f"Overload begins where vllm:kv_cache_usage_perc stays above {one.alert_usage:.2f}. A step of "
-        f"{one.max_batch:,} requests takes {1000 * quick.seconds:.1f} ms or more, {quick.cache_share:.0%} of "
+        f"{counted(one.max_batch)} takes {1000 * quick.seconds:.1f} ms or more, {quick.cache_share:.0%} of "
         f"it for the cache; the queue empties in about {room.wait:g} s."
     )

@@ -13,19 +13,23 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from kvant.config import address
 from kvant.errors import ConfigError
 from kvant.plan.contexts import Contexts, sums, weighted
+from kvant.plan.text import counted
 
 PROMPT, ANSWER = "vllm:request_prompt_tokens", "vllm:request_generation_tokens"
 MOST_BYTES = 16 * 1024 * 1024
 SECONDS = 10.0
+FEWEST = 30
+"""Requests below which their lengths are an anecdote: a start asks some of its own."""
 
 Shares = list[tuple[int, float]]
 
 
 def of_metrics(place: str, longest: int) -> Contexts:
     """From a URL or a saved file; `longest` is the model's maximum."""
-    text = _get(place) if place.startswith(("http://", "https://")) else _read(Path(place))
+    text = _get(place) if address.is_url(place) else _read(Path(place))
     try:
         families = {family.name: family for family in text_string_to_metric_families(text)}
     except ValueError as error:
@@ -33,6 +37,11 @@ def of_metrics(place: str, longest: int) -> Contexts:
     (prompts, _, number), (answers, answer, _) = (
         _shares(families, n, place, longest) for n in (PROMPT, ANSWER)
     )
+    if number < FEWEST:
+        raise ConfigError(
+            f"--metrics {place}: {counted(number)} so far, which may be no more than a warm-up: lengths are "
+            f"taken from {FEWEST} or more; let real traffic run first, or give --context or --histogram"
+        )
     both = [(min(length, longest), share) for length, share in sums(prompts, answers)]
     return weighted(both, answer, f"live traffic, {place}", number)
 
@@ -94,7 +103,9 @@ def _read(file: Path) -> str:
         with file.open("rb") as opened:
             raw = opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"--metrics {file}: cannot be read: {error.strerror}") from None
+        close = address.meant(str(file))
+        hint = f"; did you mean {close}?" if close else ""
+        raise ConfigError(f"--metrics {file}: cannot be read: {error.strerror}{hint}") from None
     if len(raw) > MOST_BYTES:
         raise ConfigError(f"--metrics {file}: larger than {MOST_BYTES >> 20} MiB")
     return raw.decode("utf-8", "replace")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvant.plan import roi
 from kvant.plan.assumptions import described
 from kvant.plan.plan import Plan
-from kvant.plan.text import wrapped
+from kvant.plan.text import counted, wrapped
 
 BAR = 14
 NEVER = float("inf")
@@ -22,7 +22,7 @@ def lines(plan: Plan) -> Iterator[str]:
     cases = roi.extremes(service, assumed)
     name = plan.chosen.fit.precision.name
     yield from wrapped(
-        f"Return of {name} instead of bf16, for {service.requests:,.0f} requests at once ({service.before:,} "
+        f"Return of {name} instead of bf16, for {counted(service.requests)} at once ({service.before:,} "
         f"and {service.after:,} an instance), a month; prices are EXAMPLES, put in your own:"
     )
     yield f"  {'':22} {'low':>15} {'base':>15} {'high':>15}"

@@ -29,6 +29,7 @@ from kvant.doctor.running.load import Load, Peaks, Snapshot
 from kvant.doctor.running.patient import Patient
 from kvant.doctor.running.reading import Reading
 from kvant.errors import EngineError
+from kvant.http import envelope
 from kvant.kernels import select
 from kvant.launch.service import Service
 from kvant.quality.gate.stats import Interval
@@ -99,7 +100,8 @@ def test_what_does_not_answer_is_not_guessed_at() -> None:
     assert found.pop("start").level is Level.FAIL
     assert len(found) == 8
     assert {finding.level for finding in found.values()} == {Level.UNKNOWN}
-    assert {finding.why for finding in found.values()} == {"refused"}
+    assert {finding.why for finding in found.values()} == {"not measured: the service does not answer"}
+    assert {finding.mend for finding in found.values()} == {""}
 
 
 def test_a_service_that_hangs_is_a_timeout_and_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +120,49 @@ def test_a_service_that_hangs_is_a_timeout_and_is_not_asked_again(monkeypatch: p
         assert len(stub.seen) == before
     assert (found["timeouts"].level, "without answering" in found["timeouts"].why) == (Level.FAIL, True)
     assert found["start"].level is Level.OK
-    assert {found[what].level for what in ("quality", "memory", "garbled output")} == {Level.UNKNOWN}
+    for what in ("quality", "garbled output", "first token", "memory (copies)"):
+        assert found[what].level is Level.UNKNOWN
+        assert found[what].why.endswith("which failed: see timeouts")
+    assert found["memory"].level is Level.OK  # /metrics says it without load
+
+
+class Cutting(Stub):
+    """Ends what takes long as a service with so short a serving.timeout does, before its answer or within."""
+
+    async def _answer(self, request: Request) -> Response:
+        refusal, body = envelope.timed_out(5), await request.json()
+        if body.get("stream"):
+            return Response(refusal.event(), media_type="text/event-stream")
+        return refusal.response() if body["max_tokens"] > 1 else await super()._answer(request)
+
+
+def test_a_short_timeout_is_the_cause_and_hides_no_other_check() -> None:
+    with serving(Cutting()) as service:
+        asked = Patient.ask(service.url, settings=load_settings(None, {"kv_cache.preset": "max"}))
+        found = by_name(examine_running(asked).findings)
+    assert not asked.hangs
+    assert found["timeouts"].level is Level.FAIL
+    assert "serving.timeout is 5 s" in found["timeouts"].why
+    assert found["timeouts"].mend.startswith("raise serving.timeout")
+    assert "restart" not in found["timeouts"].mend
+    # -c and /metrics are enough for these.
+    assert "trellis4/trellis4 runs" in found["memory (bits)"].why
+    assert "651 blocks of 64" in found["memory while ramping"].why
+    assert "since it was started" in found["attention"].why
+    for what in ("memory (copies)", "first token", "throughput"):
+        assert (found[what].level, found[what].why) == (
+            Level.UNKNOWN,
+            "needs the load, which failed: see timeouts",
+        )
+    assert sum("'message'" in finding.why for finding in found.values()) == 0
+
+
+def test_requests_that_fail_are_a_failure_of_the_service() -> None:
+    died = "http://127.0.0.1:8080 answered 500: the engine has died"
+    (finding,) = latency.timeouts(patient(died))
+    assert (finding.level, "the engine has died" in finding.why) == (Level.FAIL, True)
+    (finding,) = latency.timeouts(patient("http://127.0.0.1:8080/metrics answers 404"))
+    assert (finding.level, "answers 404" in finding.why) == (Level.UNKNOWN, True)
 
 
 # Memory.
@@ -240,10 +284,22 @@ def test_requests_that_are_cut_and_prompts_that_block() -> None:
     assert "max_num_batched_tokens" in found["timeouts (long prompts)"].mend
 
 
-def test_requests_that_wait_while_few_run() -> None:
-    few = loaded(peaks=Peaks(2.0, 6.0, 0.05))
-    finding = by_name(threads.throughput(patient(few)))["throughput (batching)"]
-    assert (finding.level, "max_batch" in finding.mend) == (Level.WARN, True)
+@pytest.mark.parametrize(
+    ("running", "usage", "most", "mend"),
+    [
+        (2.0, 0.05, None, "serving.max_batch"),
+        (2.0, 0.05, 2, "serving.max_batch"),
+        (5.0, 0.6, 8, "kv_cache.memory_gib"),
+        (5.0, 0.99, None, "kv_cache.memory_gib"),
+    ],
+)
+def test_requests_that_wait_while_few_run(running: float, usage: float, most: int | None, mend: str) -> None:
+    """For a batch that is too small, or for blocks: where the batch is larger than what ran, for blocks."""
+    settings = load_settings(None, {"serving.max_batch": most}) if most else None
+    few = patient(loaded(peaks=Peaks(running, 3.0, usage)), settings=settings)
+    finding = by_name(threads.throughput(few))["throughput (batching)"]
+    assert finding.level is Level.WARN
+    assert [name for name in ("serving.max_batch", "kv_cache.memory_gib") if name in finding.mend] == [mend]
 
 
 # Quality.
@@ -314,8 +370,44 @@ def test_a_page_that_answers_everything_is_no_service() -> None:
 
     with listening(Starlette(routes=[Route("/{path:path}", page)])) as url:
         found = by_name(examine_running(Patient.ask(url)).findings)
-    assert found["start"].level is Level.FAIL
-    assert "something else answers" in found["start"].why
+    start_ = found.pop("start")
+    assert start_.level is Level.FAIL
+    assert "something else answers" in start_.why
+    assert {finding.why for finding in found.values()} == {"not measured: see start"}
+    assert {finding.mend for finding in found.values()} == {""}
+
+
+def test_a_foreign_server_is_one_finding() -> None:
+    async def page(request: Request) -> Response:
+        return PlainTextResponse("<html>\n  <body>not\nhere</body>", 404)
+
+    with listening(Starlette(routes=[Route("/{path:path}", page)])) as url:
+        found = by_name(examine_running(Patient.ask(url)).findings)
+    start_ = found.pop("start")
+    assert start_.level is Level.FAIL
+    assert start_.why.endswith("/v1/models answers 404: a page of HTML")
+    assert {finding.why for finding in found.values()} == {"not measured: see start"}
+
+
+def test_ready_that_says_nothing_is_not_taken_for_ready() -> None:
+    (finding,) = start.start(patient(ready={}))
+    assert finding.level is Level.UNKNOWN
+
+
+def test_a_key_that_is_missing_is_named_at_the_start_only() -> None:
+    with serving(Stub(key="sk-a")) as service:
+        found = by_name(examine_running(Patient.ask(service.url)).findings)
+    assert found.pop("start").level is Level.OK
+    assert "KVANT_GATE_API_KEY" in found.pop("start (model)").mend
+    assert {finding.why for finding in found.values()} == {"not measured: see start"}
+
+
+def test_scoring_is_advised_only_where_the_server_lacks_it() -> None:
+    lacks = "http://x/v1: does not score given text: its answer has no `prompt_logprobs`"
+    (finding,) = quality.quality(patient(reading=lacks))
+    assert finding.mend == quality.SCORING
+    (finding,) = quality.quality(patient(reading="http://x/v1: BadRequestError: 1,400 tokens, at most 512"))
+    assert finding.mend == ""
 
 
 def test_a_stream_that_comes_in_one_piece_is_not_timed() -> None:

@@ -40,6 +40,8 @@ def test_an_arm_passes_against_itself(kvant_command, server: Server, small: str,
     assert "结论: 通过" in done.out
     found = json.loads(out.read_text())
     assert (found["verdict"], found["model"]) == ("pass", MODEL)
+    assert found["facts"]["note"].startswith("both arms are one server")
+    assert "note: both arms are one server" in done.out
     fidelity, needle, golden = found["results"]
     assert 0 <= fidelity["judgement"]["checks"][0]["value"] < 0.003
     assert fidelity["judgement"]["scores"]["perplexity"][0] < 60  # it has read the text

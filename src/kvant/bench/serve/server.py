@@ -17,6 +17,8 @@ from kvant.child import end_with_parent
 from kvant.errors import EngineError
 
 LAST_LINES = 20
+ACCESS = " kvant.access "
+"""In each line of the log that tells of a request, our own asking whether it is there included: no cause."""
 STOP_SECONDS = 20.0
 """How long a server that was asked to end may take before it is killed."""
 
@@ -55,7 +57,8 @@ class Server:
         """The error of this server, with the end of its log."""
         status = self._process.poll()
         ended = "" if status is None else f"; its exit status is {status}"
-        lines = self._log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        lines = [line for line in self._log.read_text(errors="replace").splitlines() if ACCESS not in line]
+        lines = lines[-LAST_LINES:]
         return EngineError("\n".join([f"the server of {self.name} {what}{ended}; its last lines:", *lines]))
 
     def ask_to_end(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,8 @@ T = TypeVar("T")
 MOST_LOG = 4 << 20
 PATIENCE = 120.0
 """Seconds without a byte after which the service counts as hung."""
+_CUT = re.compile(r"took longer than (\S+), (\S+ s)\b")
+"""What our service and our gateway say of a request that they end: the field, and its value."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Patient:
     settings: Settings | None = None
     """What it was meant to be started with."""
     log: str | None = None
+    idle: Scrape | None = None
+    """What /metrics showed where the load failed."""
 
     @classmethod
     def ask(
@@ -55,26 +60,43 @@ class Patient:
         beside = Service.find(baseline, model=model) if baseline else None
         service = _try(lambda: replace(Service.find(url, metrics, model), patience=PATIENCE))
         status, ready = _ready(url)
-        load = service if isinstance(service, str) else _try(partial(loads.load, service))
         said = log.read_bytes()[-MOST_LOG:].decode("utf-8", "replace") if log else None
-        found = cls(url, service, status, ready, load, "", beside, settings, said)
-        if isinstance(service, str) or found.hangs:
-            return replace(found, reading=str(load))
-        return replace(found, reading=_try(partial(readings.read, service)))
+        found = cls(url, service, status, ready, "", "", beside, settings, said)
+        if isinstance(service, str):
+            return found
+        load = _try(partial(loads.load, service))
+        shown = _try(service.scrape) if isinstance(load, str) else None
+        found = replace(found, load=load, idle=None if isinstance(shown, str) else shown)
+        return found if found.hangs else replace(found, reading=_try(partial(readings.read, service)))
 
     @property
     def hangs(self) -> bool:
         """Whether it took a request and did not answer: it is not asked again."""
-        return isinstance(self.load, str) and ("Timeout" in self.load or "timed out" in self.load)
+        late = isinstance(self.load, str) and ("Timeout" in self.load or "timed out" in self.load)
+        return late and not cut(self.load)
 
     @property
     def scrape(self) -> Scrape | None:
         """The newest."""
-        return None if isinstance(self.load, str) else self.load.after.scrape
+        return self.idle if isinstance(self.load, str) else self.load.after.scrape
+
+    def lacks(self, what: str) -> str:
+        """Why something was not measured, in few words: the finding that is named says the rest."""
+        if not isinstance(self.service, str):
+            return f"needs {what}, which failed: see timeouts"
+        if self.status is None:
+            return "not measured: the service does not answer"
+        return "not measured: see start"
 
     def facts(self) -> dict[str, Any]:
         build = dict(self.scrape.labels("kvant_build_info")) if self.scrape else {}
         return {"url": self.url, "ready": self.ready, "build": build}
+
+
+def cut(why: Any) -> tuple[str, str] | None:
+    """Which field ended a request, and its value; None where an error is of something else."""
+    found = _CUT.search(why) if isinstance(why, str) else None
+    return (found[1], found[2]) if found else None
 
 
 def _try(ask: Callable[[], T]) -> T | str:

@@ -15,6 +15,7 @@ from typing import Any
 from kvant.bench.serve.server import Server, end_all
 from kvant.bench.serve.sides import Side
 from kvant.child import free_port
+from kvant.config import address
 from kvant.config.words import near
 from kvant.errors import ConfigError
 from kvant.quality.gate.client import Client
@@ -47,7 +48,12 @@ class Arm:
 
     @property
     def url(self) -> str | None:
-        return self.what if self.what.startswith(("http://", "https://")) else None
+        return self.what if address.is_url(self.what) else None
+
+    def same_server(self, other: Arm) -> bool:
+        """As far as their URLs tell."""
+        mine, theirs = ((one.url or "").rstrip("/").removesuffix("/v1") for one in (self, other))
+        return mine == theirs != ""
 
     @contextmanager
     def running(self) -> Iterator[Client]:
@@ -87,7 +93,7 @@ class Arm:
                 raise ConfigError(f"{self.what}: is no recipe: the folder has no {RECIPE}")
             return {"kv_cache.recipe": str(folder.absolute())}
         known = (BF16, *preset.names())
-        close = near(self.what, known)
+        close = near(self.what, known) or address.meant(self.what)
         hint = f"did you mean {close}?" if close else f"presets: {', '.join(known)}"
         raise ConfigError(
             f"{self.what!r} is neither a URL (http://...), nor a preset, nor the folder of a recipe; {hint}"

@@ -10,6 +10,7 @@ from kvant.doctor.running.load import Load
 from kvant.doctor.running.patient import Patient
 from kvant.errors import KernelError
 from kvant.launch.service import Service
+from kvant.telemetry.scrape import Scrape
 
 ATTENTION, FIRST = "attention", "first token"
 SLOW_SHARE = 0.6
@@ -21,15 +22,19 @@ QUEUED = 0.5
 
 @service_check
 def attention(patient: Patient) -> Iterator[Finding]:
-    if isinstance(patient.load, str):
-        yield unknown(ATTENTION, patient.load)
+    scrape = patient.scrape
+    if scrape is None:
+        yield unknown(ATTENTION, patient.lacks("/metrics"))
         return
-    kernel = patient.load.after.scrape.labels("kvant_build_info").get("kernel", "")
-    share = _share(patient.load, "attend")
+    kernel = scrape.labels("kvant_build_info").get("kernel", "")
+    if isinstance(patient.load, str):
+        share, when = _ever(scrape, "attend"), " since it was started"
+    else:
+        share, when = _share(patient.load, "attend"), ""
     if not kernel or share is None:
         yield unknown(ATTENTION, "no kvant_build_info and kvant_model_seconds_total: is this `kvant serve`?")
         return
-    said = f"kernel {kernel}, {share:.0%} of the steps' time"
+    said = f"kernel {kernel}, {share:.0%} of the steps' time{when}"
     if kernel == "vllm":
         yield warn(ATTENTION, f"{said}: vLLM's own 16-bit attention runs", "kv_cache.enable_quant: true")
     elif not (isinstance(patient.service, Service) and patient.service.local):
@@ -66,7 +71,7 @@ def path(kernel: str, said: str, share: float) -> Finding:
 @service_check
 def first_token(patient: Patient) -> Iterator[Finding]:
     if isinstance(patient.load, str):
-        yield unknown(FIRST, patient.load)
+        yield unknown(FIRST, patient.lacks("the load"))
         return
     load = patient.load
     share = _share(load, "encode", prefill=True)
@@ -101,4 +106,10 @@ def _share(load: Load, part: str, prefill: bool = False) -> float | None:
     end = load.warm if prefill else load.after
     step = end.scrape.since(load.before.scrape, "kvant_model_seconds_total", part="step")
     spent = end.scrape.since(load.before.scrape, "kvant_model_seconds_total", part=part)
+    return spent / step if step and spent is not None else None
+
+
+def _ever(scrape: Scrape, part: str) -> float | None:
+    """Of all that it has computed, its own start included."""
+    step, spent = (scrape.total("kvant_model_seconds_total", part=one) for one in ("step", part))
     return spent / step if step and spent is not None else None

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from kvant.doctor.finding import Finding, fail, ok, unknown, warn
 from kvant.doctor.registry import service_check
-from kvant.doctor.running.load import Load
 from kvant.doctor.running.patient import Patient
 from kvant.launch.service import Service
 from kvant.telemetry.scrape import Scrape
@@ -22,10 +21,10 @@ IDLE_USAGE = 0.001
 
 @service_check
 def blocks(patient: Patient) -> Iterator[Finding]:
-    if isinstance(patient.load, str) or not isinstance(patient.service, Service):
-        yield unknown(WHAT, str(patient.load))
+    scrape = patient.scrape
+    if scrape is None or not isinstance(patient.service, Service):
+        yield unknown(WHAT, patient.lacks("/metrics"))
         return
-    scrape = patient.load.after.scrape
     cache = scrape.labels("vllm:cache_config_info")
     try:
         number, size = int(cache["num_gpu_blocks"]), int(cache["block_size"])
@@ -33,14 +32,16 @@ def blocks(patient: Patient) -> Iterator[Finding]:
         yield unknown(WHAT, "no vllm:cache_config_info on /metrics: the number of blocks is not known")
         return
     most = patient.settings.serving.max_batch if patient.settings else None
-    yield room(patient.load, number, size, patient.service.longest, most)
+    peak = None if isinstance(patient.load, str) else patient.load.peaks.usage
+    yield room(scrape, peak, number, size, patient.service.longest, most)
     yield filled(scrape, size)
     yield leaked(scrape)
 
 
-def room(load: Load, number: int, size: int, longest: int | None, most: int | None) -> Finding:
+def room(
+    scrape: Scrape, peak: float | None, number: int, size: int, longest: int | None, most: int | None
+) -> Finding:
     """A pool for fewer requests than are admitted preempts them: their work is done twice."""
-    scrape = load.after.scrape
     preempted = scrape.total("vllm:num_preemptions_total") or 0.0
     ended = scrape.total("vllm:request_success_total") or 0.0
     tokens = (number - 1) * size
@@ -51,7 +52,9 @@ def room(load: Load, number: int, size: int, longest: int | None, most: int | No
     )
     if longest:
         said += f": {tokens / longest:.1f} requests of the longest context, {longest:,}"
-    said += f"; {preempted:.0f} preemptions in {ended:.0f} requests, at most {load.peaks.usage:.0%} in use"
+    said += f"; {preempted:.0f} preemptions in {ended:.0f} requests"
+    if peak is not None:
+        said += f", at most {peak:.0%} in use"
     if ended and preempted / ended > PREEMPTED:
         return fail(WHAT, f"{said}: the pool is too small for its traffic", mend)
     if longest and tokens / longest < LEAST:
@@ -93,7 +96,8 @@ def leaked(scrape: Scrape) -> Finding:
     if running is None or waiting is None or usage is None:
         return unknown(what, "no vllm:kv_cache_usage_perc on /metrics")
     if running or waiting:
-        return unknown(what, f"{running:.0f} requests run and {waiting:.0f} wait: try when it is idle")
+        busy = f"requests that run: {running:.0f}, that wait: {waiting:.0f}"
+        return unknown(what, f"{busy}; try when it is idle")
     if usage > IDLE_USAGE:
         return fail(what, f"idle, and {usage:.1%} of the blocks are in use", "restart it; report the log")
     return ok(what, "idle, and no block is in use")

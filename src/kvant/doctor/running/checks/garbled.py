@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kvant.doctor.finding import Finding, fail, ok, unknown, warn
 from kvant.doctor.registry import service_check
 from kvant.doctor.running.checks.quality import NONSENSE
-from kvant.doctor.running.patient import Patient
+from kvant.doctor.running.patient import Patient, cut
 from kvant.doctor.running.reading import Reading
 from kvant.errors import EngineError
 from kvant.launch.service import Service
@@ -24,15 +24,16 @@ TEXTS, BEFORE, ANSWER, HEAT = 6, 192, 96, 0.8
 @service_check
 def garbled(patient: Patient) -> Iterator[Finding]:
     if not isinstance(patient.service, Service):
-        yield unknown(WHAT, patient.service)
+        yield unknown(WHAT, patient.lacks("texts"))
         return
     if patient.hangs:
-        yield unknown(WHAT, str(patient.load))
+        yield unknown(WHAT, patient.lacks("the load"))
         return
     try:
         defects = [why for prompt, answer in _written(patient.service) if (why := _defect(prompt, answer))]
     except EngineError as error:
-        yield unknown(WHAT, str(error))
+        limit = cut(str(error))
+        yield unknown(WHAT, f"a text is not written within {limit[0]}, {limit[1]}" if limit else str(error))
         return
     said = f"{len(defects)} of {TEXTS} texts of {ANSWER} tokens are defective"
     if len(defects) * 2 >= TEXTS or (defects and _nonsense(patient.reading)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kvant.doctor.finding import Finding, fail, ok, unknown, warn
 from kvant.doctor.registry import service_check
 from kvant.doctor.running.load import Load
-from kvant.doctor.running.patient import Patient
+from kvant.doctor.running.patient import Patient, cut
 from kvant.telemetry.scrape import Scrape
 
 WHAT = "timeouts"
@@ -15,19 +16,35 @@ STALL, TIMES = 2.0, 20.0
 """Seconds, and multiples of the usual gap, from which on a reader notices that the text stands still."""
 CUT = 0.01
 QUEUE = 10.0
+FAILS = re.compile(r"\banswered 5\d\d:")
 HUNG = "its log (--log FILE) and vllm:num_requests_running tell whether it computes; restart it"
 
 
 @service_check
 def timeouts(patient: Patient) -> Iterator[Finding]:
     if isinstance(patient.load, str):
-        if patient.hangs and patient.status == 200:
-            yield fail(WHAT, f"ready, and takes requests without answering: {patient.load}", HUNG)
-        else:
-            yield unknown(WHAT, patient.load)
+        yield failed(patient, patient.load)
         return
     yield counted(patient.load.after.scrape)
     yield blocked(patient.load)
+
+
+def failed(patient: Patient, why: str) -> Finding:
+    """The load did not come to its end: what all that needs it refers to."""
+    if isinstance(patient.service, str):
+        return unknown(WHAT, patient.lacks("the load"))
+    if limit := cut(why):
+        field, seconds = limit
+        return fail(
+            WHAT,
+            f"a request of the load was cut: {field} is {seconds}, and its answer takes longer",
+            f"raise {field}; where it is meant to be so short, ask for shorter answers (max_tokens)",
+        )
+    if patient.hangs and patient.status == 200:
+        return fail(WHAT, f"ready, and takes requests without answering: {why}", HUNG)
+    if FAILS.search(why):
+        return fail(WHAT, f"takes requests and fails them: {why}", "give its log: --log FILE")
+    return unknown(WHAT, f"the load failed: {why}")
 
 
 def counted(scrape: Scrape) -> Finding:

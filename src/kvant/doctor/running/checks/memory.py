@@ -25,17 +25,20 @@ COPY = 0.8
 
 @service_check
 def memory(patient: Patient) -> Iterator[Finding]:
-    if isinstance(patient.load, str):
-        yield unknown(WHAT, patient.load)
+    scrape = patient.scrape
+    if scrape is None:
+        yield unknown(WHAT, patient.lacks("/metrics"))
         return
-    scrape = patient.load.after.scrape
     bits, token = scrape.total("kvant_effective_bits"), scrape.total("kvant_cache_bytes_per_token")
     if not bits or not token:
         yield unknown(WHAT, "no kvant_cache_bytes_per_token on /metrics: is this `kvant serve`?")
         return
     yield from meant(patient.settings, scrape)
     yield stored(scrape.labels("kvant_build_info").get("formats", ""), bits, token)
-    yield copies(patient.load, token, token * 16 / bits)
+    if isinstance(patient.load, str):
+        yield unknown(f"{WHAT} (copies)", patient.lacks("the load"))
+    else:
+        yield copies(patient.load, token, token * 16 / bits)
 
 
 def meant(settings: Settings | None, scrape: Scrape) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvant.doctor.finding import Finding, fail, ok, unknown, warn
 from kvant.doctor.registry import service_check
-from kvant.doctor.running.patient import Patient
+from kvant.doctor.running.patient import Patient, cut
 from kvant.doctor.running.reading import Reading
 from kvant.errors import EngineError
 from kvant.launch.service import Service
@@ -28,6 +28,7 @@ CAUSES = (
     "the recipe (another model's, sinks or transforms missing), layers of too few bits, or keys read "
     "otherwise than written; "
 )
+SCORING = "scoring needs prompt_logprobs, which vLLM and Kvant have"
 MEND = (
     "`kvant gate --candidate URL` for the whole picture; calibrate again (`kvant calibrate MODEL --force`), "
     "or serve --preset int8"
@@ -37,13 +38,21 @@ MEND = (
 @service_check
 def quality(patient: Patient) -> Iterator[Finding]:
     if isinstance(patient.reading, str):
-        yield unknown(WHAT, patient.reading, "scoring needs prompt_logprobs, which vLLM and Kvant have")
-        return
-    if patient.baseline is not None and isinstance(patient.service, Service):
+        yield unread(patient, patient.reading)
+    elif patient.baseline is not None and isinstance(patient.service, Service):
         yield beside(patient.baseline, patient.service)
     else:
         yield by_itself(patient.reading)
     yield from drift(patient)
+
+
+def unread(patient: Patient, why: str) -> Finding:
+    """The text was not scored: what was in the way, and its mend where there is one."""
+    if isinstance(patient.service, str) or patient.hangs:
+        return unknown(WHAT, patient.lacks("a text to be read"))
+    if limit := cut(why):
+        return unknown(WHAT, f"a text is not read within {limit[0]}, {limit[1]}", f"raise {limit[0]}")
+    return unknown(WHAT, why, SCORING if "prompt_logprobs" in why else "")
 
 
 def by_itself(found: Reading) -> Finding:

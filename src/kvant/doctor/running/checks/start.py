@@ -10,6 +10,7 @@ from kvant.doctor.registry import service_check
 from kvant.doctor.running.patient import Patient
 
 WHAT = "start"
+OTHER = "name the URL of the service itself, and its model and key where it asks for them"
 
 KNOWN = (
     (r"\[Errno 98\]|address already in use|serving\.port: .* in use",
@@ -45,10 +46,14 @@ KNOWN = (
 
 @service_check
 def start(patient: Patient) -> Iterator[Finding]:
-    if patient.status == 200 and not patient.ready and isinstance(patient.service, str):
-        yield fail(WHAT, f"something else answers: {patient.service}", "name the URL of the service itself")
+    if patient.status in (200, 404) and not patient.ready and isinstance(patient.service, str):
+        yield fail(WHAT, f"something else answers: {patient.service}", OTHER)
+    elif patient.status == 200 and not patient.ready:
+        yield unknown(WHAT, "/ready answers 200 and says nothing: it is not `kvant serve`")
     elif patient.status == 200:
         yield ok(WHAT, f"ready: {patient.ready.get('formats', 'it does not say which cache')}")
+        if isinstance(patient.service, str):
+            yield fail(f"{WHAT} (model)", patient.service, "--model NAME; a key in KVANT_GATE_API_KEY")
     elif patient.status == 404:
         yield unknown(WHAT, "answers, and has no /ready: it is not `kvant serve`")
     elif patient.status is not None:

@@ -21,7 +21,7 @@ GAIN = 1.2
 @service_check
 def throughput(patient: Patient) -> Iterator[Finding]:
     if isinstance(patient.load, str):
-        yield unknown(WHAT, patient.load)
+        yield unknown(WHAT, patient.lacks("the load"))
         return
     load = patient.load
     yield oversubscribed(load)
@@ -31,16 +31,34 @@ def throughput(patient: Patient) -> Iterator[Finding]:
         f"{load.peaks.running:.0f} ran and {load.peaks.waiting:.0f} waited"
     )
     few = load.peaks.waiting > 0 and load.peaks.running < load.streams
-    if few:
+    if few and short(load, patient.settings.serving.max_batch if patient.settings else None):
+        yield warn(
+            f"{WHAT} (batching)",
+            f"{said}: requests wait for blocks, of which {load.peaks.usage:.0%} were in use",
+            "raise kv_cache.memory_gib (or max_cache_blocks), or take fewer bits",
+        )
+    elif few:
         yield warn(
             f"{WHAT} (batching)",
             f"{said}: requests wait though more could be computed together",
-            "raise serving.max_batch; where blocks are short, kv_cache.memory_gib",
+            "raise serving.max_batch",
         )
     elif load.together and gain < GAIN:
         yield warn(f"{WHAT} (batching)", f"{said}: batches gain nothing", "look at threads and cores above")
     else:
         yield ok(f"{WHAT} (batching)", said)
+
+
+def short(load: Load, most: int | None) -> bool:
+    """Whether blocks, not serving.max_batch (`most`, where it is known), kept requests waiting."""
+    if most is not None:
+        return load.peaks.running < most
+    cache = load.after.scrape.labels("vllm:cache_config_info")
+    try:
+        tokens = (int(cache["num_gpu_blocks"]) - 1) * int(cache["block_size"])
+    except (KeyError, ValueError):
+        return False
+    return (1 - load.peaks.usage) * tokens < load.prompt  # the next long prompt found no room
 
 
 def oversubscribed(load: Load) -> Finding:

@@ -67,9 +67,9 @@ class Golden:
         parted = [compare(pair.baseline, pair.candidate) for pair in pairs]
         clear = [one.at is not None and one.nats > o.tie for one in parted]
         read = [one for one in parted if one.read]
-        kl = stats.ratio([one.kl for one in read], [one.read for one in read], alpha)
+        kl = stats.ratio([one.kl for one in read], [one.read for one in read], alpha, least=0.0)
         checks = [
-            at_most("KL (nats)", kl, o.kl, f"bootstrap over {len(read)} answers, to where they part"),
+            at_most("KL (nats)", kl, o.kl, f"{len(read)} answers, to where they part"),
             at_most(
                 "part clearly",
                 stats.proportion(sum(clear), len(pairs), alpha),

@@ -80,9 +80,9 @@ class Long:
         checks = [
             at_most(
                 "repetition grows",
-                stats.mean([after - before for before, after in repeated], alpha),
+                stats.mean([after - before for before, after in repeated], alpha, -1.0, 1.0),
                 o.repetition,
-                f"repeated 4-grams, bootstrap over {len(pairs)} texts, paired",
+                f"repeated 4-grams of {len(pairs)} texts, paired",
             ),
             loses_at_most(
                 "sound texts gained",

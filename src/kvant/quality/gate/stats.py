@@ -71,9 +71,9 @@ def mean(
     """Of a mean of units (prompts, or runs of positions) that are independent of each other.
 
     Each end is a quantile of means with random weights (Bayesian bootstrap, Rubin 1981), one unit more among
-    them at the bound `least` or `most`: of n units alike, up to 1 - alpha^(1/n) of those not seen may be there.
-    With a bound this holds for every distribution (Gaffke 2005; Learned-Miller and Thomas 2019); of yes or no
-    it is Clopper-Pearson.
+    them at the bound `least` or `most`: where n units are alike, up to 1 - alpha^(1/n) of all others may be
+    there. With a bound this holds for every distribution (Gaffke 2005; Learned-Miller and Thomas 2019); of
+    yes or no it is Clopper-Pearson.
     """
     return ratio(units, np.ones(len(units)), alpha, least, most)
 

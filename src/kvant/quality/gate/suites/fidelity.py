@@ -40,6 +40,7 @@ class Task:
 class Fidelity:
     name = "fidelity"
     fewest = 1
+    sizes = "fidelity.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -45,6 +45,7 @@ class Task:
 class Long:
     name = "long"
     fewest = 12
+    sizes = "long.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options

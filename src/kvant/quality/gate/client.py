@@ -107,10 +107,10 @@ class Client:
         with self._read():
             (choice,) = found.choices
             used = found.usage.completion_tokens if found.usage else 0
-            if found.usage and found.usage.prompt_tokens < least:
+            if found.usage and (read := found.usage.prompt_tokens) < least:
                 raise EngineError(
-                    f"{self.url}: read {found.usage.prompt_tokens} tokens of a prompt of {least:.0f} or more: "
-                    "it cuts prompts silently; serve a longer context, or turn its truncation off"
+                    f"{self.url}: read {read} tokens of a prompt of {least:.0f} or more: it cuts "
+                    "prompts silently; serve a longer context, or turn its truncation off"
                 )
             if top is None:
                 return Answer(str(choice.text), finish=str(choice.finish_reason), used=used)

@@ -138,16 +138,16 @@ def runs(x: NDArray[np.float64], length: int) -> NDArray[np.float64]:
 
 def cdf(k: int, n: int, p: float) -> float:
     """P(X <= k) of a binomial."""
+    if k < 0:
+        return 0.0
     if p <= 0 or k >= n:
         return 1.0
     if p >= 1:
         return 0.0
-    logs = (
-        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1)
-        + i * math.log(p) + (n - i) * math.log1p(-p)
-        for i in range(k + 1)
-    )  # fmt: skip
-    return min(1.0, math.fsum(math.exp(x) for x in logs))
+    i = np.arange(1, k + 1)
+    odds = np.log((n - i + 1) / i) + math.log(p) - math.log1p(-p)
+    logs = n * math.log1p(-p) + np.append(0.0, np.cumsum(odds))
+    return min(1.0, math.fsum(np.exp(logs)))
 
 
 def _root(beyond: Callable[[float], bool]) -> float:

@@ -62,7 +62,7 @@ AT_THE_MARGIN: dict[str, tuple[Draw, Callable, float, int]] = {
     "a few lost wholly, 32": (lambda rng, n: (rng.random(n) < 0.05) * 1.0, SCORE, 0.05, 32),
     "a tenth lost by half, 32": (lambda rng, n: (rng.random(n) < 0.1) * 0.5, SCORE, 0.05, 32),
     "positions, 8": (_positions(0.06, 0.001), TOP1, 0.06, 8),
-    "positions, correlated, 8": (_positions(0.06, 0.05), TOP1, 0.06, 8),
+    "positions, correlated, 16": (_positions(0.06, 0.05), TOP1, 0.06, 16),
     "positions, runs all alike, 16": (_positions(0.06, 0.999), TOP1, 0.06, 16),
 }
 

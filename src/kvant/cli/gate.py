@@ -58,7 +58,9 @@ def gate(
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="A report for people, one file.")] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="JUnit XML for CI.")] = None,
-    language: Annotated[Literal["en", "zh"], typer.Option(help="Of the table and the HTML.")] = "en",
+    language: Annotated[
+        Literal["en", "zh"], typer.Option(help="Of the table, the HTML and JUnit's messages.")
+    ] = "en",
     example: Annotated[bool, typer.Option("--example", help="Print the settings with defaults.")] = False,
 ) -> None:
     """Compare two arms in paired suites: pass, fail or inconclusive, which is not pass.
@@ -92,9 +94,9 @@ def _run(
     language: Literal["en", "zh"],
 ) -> int:
     from rich.console import Console
-    from rich.progress import Progress
 
     from kvant.bench import machine, result
+    from kvant.cli.steps import steps
     from kvant.quality.gate import settings as gate_settings
     from kvant.quality.gate.arm import Arm
     from kvant.quality.gate.report import html, junit, table
@@ -111,13 +113,10 @@ def _run(
     if arms[0].same_server(arms[1]):
         facts["note"] = "both arms are one server: this tells how it differs from itself"
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
-    with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("starting", total=None)
-
-        def say(what: str, done: int, total: int) -> None:
-            progress.update(bar, description=what, completed=done, total=total)
-
-        outcome = gate(arms[0], arms[1], settings, facts, say)
+    with steps(console) as tell:
+        outcome = gate(
+            arms[0], arms[1], settings, facts, lambda what, done, total: tell(what, "", done, total)
+        )
     for line in table.lines(outcome, WORDS[language]):
         console.print(line, markup=False)
     if "note" in facts:
@@ -127,5 +126,5 @@ def _run(
     if html_file:
         html.write(html_file, outcome, WORDS[language])
     if junit_file:
-        junit.write(junit_file, outcome)
+        junit.write(junit_file, outcome, WORDS[language])
     return EXIT[outcome.verdict]

@@ -89,9 +89,9 @@ def _run(
     fresh: bool,
 ) -> int:
     from rich.console import Console
-    from rich.progress import Progress
 
     from kvant.bench import machine, result
+    from kvant.cli.steps import steps
     from kvant.config import address, load
     from kvant.errors import ConfigError
     from kvant.launch import report
@@ -111,22 +111,21 @@ def _run(
     chosen = () if suites == "none" else gate_settings.override(limits.gate, suites, None).suites
     asked = Request(config, load(config), limits, chosen, url, metrics, model, baseline, fresh)
     console = Console(stderr=json_file == result.STDOUT, highlight=False, soft_wrap=True)
-    with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("starting", total=None)
-        stopped = False
+    stopped = False
+    with steps(console) as tell:
         try:
-            steps = run(asked, lambda step, what: progress.update(bar, description=f"{step}: {what}"))
-        except Interrupted as found:
-            stopped, steps = True, found.steps
-    for line in report.lines(steps):
+            found = run(asked, lambda step, what: tell(step, what, 0, 0))
+        except Interrupted as so_far:
+            stopped, found = True, so_far.steps
+    for line in report.lines(found):
         console.print(line, markup=False)
     facts = machine.describe()
     told = limits.model_dump(mode="json", exclude={"alert_url"})  # a webhook's address is often its secret
     if json_file:
-        result.write(json_file, report.to_json(steps, facts | {"limits": told}))
+        result.write(json_file, report.to_json(found, facts | {"limits": told}))
     if html_file:
-        report.write(html_file, steps, facts)
+        report.write(html_file, found, facts)
     if stopped:
         typer.echo("interrupted: what is done is kept; run the same again to go on", err=True)
         return INTERRUPTED
-    return EXIT[worst(step.verdict for step in steps)]
+    return EXIT[worst(step.verdict for step in found)]

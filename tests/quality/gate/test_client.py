@@ -35,6 +35,35 @@ def said(answer: Any, ask: str) -> Any:
         return client.complete("p", 1, 20) if ask == "complete" else client.score("p", 20)
 
 
+def text_scored(text: str, read: str) -> Any:
+    """A text of letters, scored by a server that has a token a letter and read only so much."""
+    ids = [ord(one) for one in read]
+    given = [
+        None,
+        *({str(n): {"logprob": -0.1, "decoded_token": chr(n)}, "1": {"logprob": -9}} for n in ids[1:]),
+    ]
+
+    async def reply(request: Request) -> Response:
+        return Response(json.dumps(scored(given, ids)), media_type="application/json")
+
+    with listening(Starlette(routes=[Route("/v1/{path:path}", reply, methods=["POST"])])) as url:
+        return Client(url, "m", timeout=5).score(text, 20)
+
+
+TEXT = " ".join(f"Sentence {n} of the text, and its end." for n in range(20))
+
+
+@pytest.mark.parametrize("read", [TEXT, f"\x02{TEXT}", f"{TEXT}</s>"])
+def test_a_whole_text_is_scored_with_what_a_tokenizer_adds(read: str) -> None:
+    assert len(text_scored(TEXT, read).losses) == len(read) - 1
+
+
+@pytest.mark.parametrize("read", [TEXT[:-3], TEXT[: len(TEXT) // 2], TEXT[len(TEXT) // 2 :]])
+def test_a_text_that_was_cut_silently_is_refused(read: str) -> None:
+    with pytest.raises(EngineError, match=r"http://127.*letters of a text.*cuts prompts silently"):
+        text_scored(TEXT, read)
+
+
 def completion(best: Any, tokens: Any = ("a",), own: Any = (-0.1,)) -> dict[str, Any]:
     logprobs = {"tokens": tokens, "token_logprobs": own, "top_logprobs": best}
     return {"choices": [{"text": "a", "finish_reason": "stop", "logprobs": logprobs}], "usage": USAGE}

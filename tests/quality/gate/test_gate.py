@@ -38,6 +38,7 @@ def test_an_arm_passes_against_itself(kvant_command, server: Server, small: str,
     )  # fmt: skip
     assert done.status == 0, done.out + done.err
     assert "结论: 通过" in done.out
+    assert "baseline: needle: 10 of 10" in done.err  # no terminal: a line a step
     found = json.loads(out.read_text())
     assert (found["verdict"], found["model"]) == ("pass", MODEL)
     assert found["facts"]["note"].startswith("both arms are one server")

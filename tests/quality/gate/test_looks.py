@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from kvant.errors import EngineError
 from kvant.quality.gate import stats
 from kvant.quality.gate.arm import Arm
 from kvant.quality.gate.course import Course
@@ -41,18 +42,22 @@ class Reader:
     def __init__(self, forgets: Callable[[int], bool] = lambda n: False) -> None:
         self.forgets = forgets
         self.prompts: list[str] = []
+        self.reads, self.longest = len, 10**9
+        """What of a prompt is counted, and characters that are refused above."""
 
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": "m", "object": "model"}]})
 
     async def complete(self, request: Request) -> Response:
         prompt = (await request.json())["prompt"]
+        if len(prompt) > self.longest:
+            return JSONResponse({"error": {"message": f"{len(prompt)} is too long"}}, 400)
         text = ""
         if asked := ASKED.search(prompt):
             (number,) = re.findall(rf"The magic number of {asked[1]} is (\d+)", prompt)
             text = " 1." if self.forgets(len(self.prompts)) else f" {number}."
             self.prompts.append(prompt)
-        usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 1, "total_tokens": 0}
+        usage = {"prompt_tokens": self.reads(prompt) // 4, "completion_tokens": 1, "total_tokens": 0}
         choices = [{"index": 0, "text": text, "finish_reason": "stop"}]
         return JSONResponse({"id": "1", "object": "text_completion", "choices": choices, "usage": usage})
 
@@ -83,10 +88,36 @@ def test_what_two_slips_left_open_is_decided_by_new_tasks() -> None:
     assert outcome.verdict is Verdict.PASS
     assert result.n == result.planned > TASKS
     assert result.n % TASKS == 0
-    assert result.reason == "inconclusive after 12 tasks, asked on"
+    looks = ", ".join(str(n) for n in range(TASKS, result.n, TASKS))
+    assert result.reason == f"inconclusive after {looks} tasks, asked on"
     assert "2 lost" in result.judgement.checks[0].method
     assert baseline.prompts == candidate.prompts
     assert len(set(candidate.prompts)) == result.n
+
+
+def test_a_server_that_cuts_prompts_is_named() -> None:
+    baseline = Reader()
+    baseline.reads = lambda prompt: min(len(prompt), 600)
+    with pytest.raises(EngineError, match=r"needle, baseline: http://127.*cuts prompts silently"):
+        gated(baseline, Reader())
+
+
+def test_what_is_too_long_names_the_setting_to_lower() -> None:
+    baseline = Reader()
+    baseline.longest = 6_000  # the sample that tokens are counted in
+    long = SETTINGS.needle.model_copy(update={"lengths": (4096,)})
+    with pytest.raises(EngineError, match=r"is too long.*lower needle\.lengths"):
+        gated(baseline, Reader(), needle=long)
+
+
+def test_where_both_are_wrong_the_report_shows_it() -> None:
+    (result,) = gated(Reader(lambda n: True), Reader(lambda n: True), looks=1).results
+    shown = result.judgement.examples
+    assert shown
+    assert all(one.where.startswith("both are wrong; 256 tokens") for one in shown)
+    assert {one.baseline for one in shown} == {" 1."}
+    (result,) = gated(Reader(), Reader(), looks=1).results
+    assert not result.judgement.examples
 
 
 def test_one_look_leaves_it_open() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,26 @@ import pytest
 
 from kvant.errors import ConfigError
 from kvant.quality.gate import stats
+from kvant.quality.gate.client import Answer
+from kvant.quality.gate.material import Ruler
 from kvant.quality.gate.outcome import Outcome, Result
-from kvant.quality.gate.report import html, junit, table
+from kvant.quality.gate.report import html, junit, svg, table
+from kvant.quality.gate.report.phrases import said
 from kvant.quality.gate.report.words import WORDS
-from kvant.quality.gate.suites.base import Cell, Example, Judgement
+from kvant.quality.gate.settings import Code, Golden, Needle, Settings
+from kvant.quality.gate.suites.base import Cell, Example, Judgement, Pair
+from kvant.quality.gate.suites.long import Task as Tasked
+from kvant.quality.gate.suites.long import defect
+from kvant.quality.gate.suites.registry import chosen
 from kvant.quality.gate.verdict import Verdict, at_most, loses_at_most
 
+DEFECTIVE = (
+    Answer("", used=64),
+    Answer("The fox", used=3),
+    Answer("\ufffd" * 60, used=64),
+    Answer("round and " * 60, used=64),
+    Answer("狐狸跑过河边又回来" * 2 + "今天天气很好我们去山上看花", used=64),
+)
 HOSTILE = "<script>alert(1)</script>\x00\ud800 & 深度"
 
 
@@ -66,8 +81,51 @@ def test_the_chinese_report_leaves_no_word_in_english(outcome: Outcome) -> None:
     assert asked - set(WORDS["zh"]) == set()
 
 
+def _sayings() -> list[str]:
+    """What suites say of answers that are sound, wrong and defective, and looks of how they went."""
+    asked = Settings(
+        suites=("needle", "longqa", "code", "summary", "long", "golden"),
+        needle=Needle(lengths=(256,), trials=1),
+        golden=Golden(prompts=2, context=64),
+        code=Code(tasks=2, tokens=256),
+    )
+    found = [
+        "inconclusive after 3, 6 tasks, asked on",
+        "failed early, after 1 of 3 tasks (error 0.001)",
+        "the candidate does not serve: 1",
+        "the candidate failed after 1 of 3 tasks: 1",
+        "code 1, position 12, KL 0.3",
+        *(defect(Tasked("Once", 1, tools=False), one, 64) for one in DEFECTIVE),
+    ]
+    said_nothing, spoke = Answer(""), Answer("a b", ("a", "b"), ({"a": -0.1}, {"b": -0.1}), used=64)
+    for suite in chosen(asked):
+        tasks = next(suite.tasks(random.Random(0), Ruler(4.0, 3.0)))
+        answered = suite.name in ("long", "golden")
+        pairs = [Pair(t, *((spoke, said_nothing) if answered else ("1", "2"))) for t in tasks]
+        if suite.name == "golden":
+            pairs = [replace(p, task=replace(p.task, expected=("z",))) for p in pairs]
+        judged = suite.judge(pairs, 0.05)
+        found += [check.method for check in judged.checks]
+        found += [*judged.notes, *(one.where for one in judged.examples if one.where)]
+    return found
+
+
+def test_no_sentence_of_a_suite_stays_in_english() -> None:
+    names = re.compile(r"KL|McNemar|Clopper-Pearson|alpha|nat|p =|\d[\d.e%-]*|inf")
+    for text in _sayings():
+        assert not re.search(r"[A-Za-z]", names.sub("", said(text, WORDS["zh"]))), text
+        assert said(text, WORDS["en"]) == text
+
+
+def test_what_lies_beyond_the_scale_is_an_arrow() -> None:
+    near = at_most("x", stats.Interval(0.9, 0.5, 1.1), 1.0, "")
+    beyond = at_most("x", stats.Interval(7.0, 0.5, 9.0), 1.0, "")
+    drawn = [svg.intervals([one], WORDS["en"]) for one in (near, beyond)]
+    assert [(one.count("<path"), one.count("<circle")) for one in drawn] == [(0, 1), (1, 0)]
+
+
 def test_junit_counts_what_did_not_pass(outcome: Outcome, tmp_path: Path) -> None:
-    junit.write(tmp_path / "x.xml", outcome)
+    junit.write(tmp_path / "x.xml", outcome, WORDS["en"])
     needle, golden = ET.parse(tmp_path / "x.xml").getroot()
     assert (needle.get("tests"), needle.get("failures")) == ("3", "2")
     assert [one.get("type") for one in needle.iter("failure")] == ["fail", "inconclusive"]
@@ -83,7 +141,7 @@ def test_a_report_is_written_whatever_a_model_wrote_or_refused_by_name(
     with pytest.raises(ConfigError, match=f"cannot write --html {nowhere}"):
         html.write(nowhere, outcome, WORDS["en"])
     with pytest.raises(ConfigError, match=f"cannot write --junit {nowhere}"):
-        junit.write(nowhere, outcome)
+        junit.write(nowhere, outcome, WORDS["en"])
 
 
 def test_json_holds_no_number_that_json_has_not(outcome: Outcome) -> None:

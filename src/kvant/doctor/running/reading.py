@@ -46,9 +46,9 @@ def read(service: Service) -> Reading:
     far = [whole.losses[at + PIECE - SCORED - 1 : at + PIECE - 1] for at in starts]
     near = [_last(client, ids[at : at + PIECE]) for at in starts]
     harm = np.array(far).ravel() - np.array(near).ravel()
-    return Reading(
-        float(np.mean(near)), float(np.mean(far)), stats.mean(harm, ALPHA), starts.start + PIECE - SCORED
-    )
+    # Of so many tokens none that was not seen counts as further than the furthest that was.
+    found = stats.mean(harm, ALPHA, float(harm.min()), float(harm.max()))
+    return Reading(float(np.mean(near)), float(np.mean(far)), found, starts.start + PIECE - SCORED)
 
 
 def _last(client: Client, ids: Sequence[int]) -> list[float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ Token = TypeVar("Token", int, str)
 
 Likely = Mapping[str, float]
 """The most likely tokens of one position, and their log-probabilities."""
+
+
+TAIL, SPECIAL, FIRST = 16, 16, 64
+"""Letters: of the end of a text that must have been scored; of a token after it; of its first token."""
 
 
 def api_key() -> str:
@@ -89,15 +94,24 @@ class Client:
         tokens: int,
         top: int | None = None,
         stop: Sequence[str] | None = None,
+        least: float = 0,
         **sampling: float,
     ) -> Answer:
-        """Continuation of a text, greedy unless `sampling` (temperature, seed) says otherwise."""
+        """Continuation of a text, greedy unless `sampling` (temperature, seed) says otherwise.
+
+        `EngineError` where the server counts fewer than `least` tokens in the prompt: it has cut it.
+        """
         extra = {} if top is None else {"logprobs": top}
         fields = {"prompt": prompt, "max_tokens": tokens, "stop": list(stop or ()) or None}
         found = self._completions(**fields, **extra, **sampling)
         with self._read():
             (choice,) = found.choices
             used = found.usage.completion_tokens if found.usage else 0
+            if found.usage and (read := found.usage.prompt_tokens) < least:
+                raise EngineError(
+                    f"{self.url}: read {read} tokens of a prompt of {least:.0f} or more: it cuts "
+                    "prompts silently; serve a longer context, or turn its truncation off"
+                )
             if top is None:
                 return Answer(str(choice.text), finish=str(choice.finish_reason), used=used)
             given = choice.logprobs
@@ -153,7 +167,26 @@ class Client:
             expected = self._likely(ids[1:], listed, top)
             spelt = tuple({n: str(one.get("decoded_token")) for n, one in some.items()} for some in here)
             words = ("", *(names[token] for token, names in zip(ids[1:], spelt, strict=True)))
+            self._whole(prompt, ids, words)
             return Scored(tuple(ids), words, expected, spelt)
+
+    def _whole(self, prompt: str | Sequence[int], ids: Sequence[int], words: Sequence[str]) -> None:
+        """`EngineError` where what was scored is not the whole of what was given."""
+        if isinstance(prompt, str):
+            given, read = _letters(prompt), _letters("".join(words))
+            # A token that ends texts may follow; the first token is missing, it has no word.
+            ends = given[FIRST:][-TAIL:] in read[-TAIL - SPECIAL :]
+            if ends and len(read) >= len(given) - FIRST:
+                return
+            what = f"{len(read)} of the {len(given)} letters of a text"
+        else:
+            if list(ids) == list(prompt):
+                return
+            what = f"{len(ids)} tokens of {len(prompt)}, or others"
+        raise EngineError(
+            f"{self.url}: scored {what} that it was given: it cuts prompts silently; serve a longer context, "
+            "or turn its truncation off"
+        )
 
     def _likely(
         self, tokens: Sequence[Token], listed: Iterable[Mapping[Token, Any]], top: int
@@ -200,3 +233,8 @@ class Client:
         if len(names) != 1:
             raise EngineError(f"{self.url}: serves {', '.join(names) or 'no model'}; name one with --model")
         return names[0]
+
+
+def _letters(text: str) -> str:
+    """Tokens are spelt with marks for spaces, and with parts of other letters, but these are as they are."""
+    return re.sub(r"[^A-Za-z0-9]", "", text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from kvant.errors import ConfigError
@@ -64,7 +64,8 @@ class Course:
 
     def judged(self, found: Judgement, verdict: Verdict, reason: str) -> None:
         if self.look and not reason:
-            reason = f"inconclusive after {len(self.batches[0])} tasks, asked on"
+            ends = accumulate(map(len, self.batches[: self.look]))
+            reason = f"inconclusive after {', '.join(map(str, ends))} tasks, asked on"
         self.result = Result(
             self.suite.name, verdict, len(self.pairs), self.planned, self.seconds, found, reason
         )

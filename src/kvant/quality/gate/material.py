@@ -22,6 +22,9 @@ SAMPLE = 6_000
 LEAST = 300
 """Characters of its smallest piece."""
 
+SURELY = 0.75
+"""Share of the tokens asked for that a text has at least, whatever paragraphs it is made of."""
+
 Length = Callable[[str], int]
 
 

@@ -13,7 +13,7 @@ from kvant.quality.gate.verdict import Verdict, worst
 
 @dataclass(frozen=True)
 class Result:
-    """One suite. `reason` is why there is no judgement, or why it ended early."""
+    """One suite. `reason` is why there is no judgement, or how it ended."""
 
     suite: str
     verdict: Verdict

@@ -14,7 +14,7 @@ from typing import Any
 
 from kvant.errors import EngineError
 from kvant.quality.gate.arm import Arm
-from kvant.quality.gate.client import Client
+from kvant.quality.gate.client import Client, Refused
 from kvant.quality.gate.course import Course
 from kvant.quality.gate.material import Ruler
 from kvant.quality.gate.outcome import Outcome
@@ -33,12 +33,14 @@ Say = Callable[[str, int, int], None]
 
 def gate(baseline: Arm, candidate: Arm, settings: Settings, facts: dict[str, Any], say: Say) -> Outcome:
     """`EngineError` where the baseline fails; a candidate that fails has failed the gate."""
+    say("baseline: starts", 0, 0)
     with baseline.running() as client:
         model, ruler = client.model, Ruler.of(client.length)
         courses = [Course.of(suite, settings, ruler) for suite in chosen(settings)]
         _baseline(client, courses, settings, say)
     _candidate(candidate, courses, settings, say)
     while left := _undecided(courses):
+        say("baseline: starts", 0, 0)
         with baseline.running() as client:
             _baseline(client, left, settings, say)
         _candidate(candidate, left, settings, say)
@@ -68,6 +70,7 @@ def _baseline(client: Client, courses: Sequence[Course], settings: Settings, say
 
 
 def _candidate(arm: Arm, courses: Sequence[Course], settings: Settings, say: Say) -> None:
+    say("candidate: starts", 0, 0)
     try:
         with arm.running() as client:
             for course in courses:
@@ -104,4 +107,10 @@ def _judge(client: Client, course: Course, settings: Settings, say: Say) -> None
 def _ask(client: Client, suite: Suite, tasks: Sequence[Any], concurrency: int) -> Iterator[Any]:
     """Answers in the order of the tasks."""
     with ThreadPoolExecutor(concurrency) as pool:
-        yield from pool.map(lambda task: suite.ask(client, task), tasks)
+        try:
+            yield from pool.map(lambda task: suite.ask(client, task), tasks)
+        except Refused as error:
+            raise Refused(
+                f"{error}; where the context is too short for it, lower {suite.sizes}, take shorter prompts "
+                "if they are from a file, or serve a longer context"
+            ) from error

@@ -86,7 +86,7 @@ class Summary(Section):
     """A long document summed up; scored by the words it shares with a reference."""
 
     tokens: Tokens = Field(default=2048, description="Length of the document.")
-    documents: Count = Field(default=16, description="Documents.")
+    documents: Count = Field(default=32, description="Documents.")
     answer: Count = Field(default=96, description="Tokens of a summary.")
     loss: Positive = Field(default=0.05, description="Most that the mean score (0 to 1) may fall.")
     file: File | None = Field(default=None, description="Documents of your own: JSONL or LongBench.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from kvant.bench.result import place
 from kvant.quality.gate.outcome import Outcome, Result
 from kvant.quality.gate.report import svg
+from kvant.quality.gate.report.phrases import said
 from kvant.quality.gate.report.words import Words, amount, scores
 from kvant.quality.gate.suites.base import Example
 from kvant.quality.gate.verdict import Check, Verdict
@@ -21,7 +22,8 @@ td,th{border-bottom:1px solid #ddd;padding:.3rem .6rem;text-align:left;vertical-
 .pass{background:#2e7d32}.fail{background:#c62828}.inconclusive{background:#b26a00}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.2rem 0;font-size:12.5px}
 .context{background:#f5f5f5;padding:.4rem}.small{color:#666;font-size:12.5px}svg{max-width:100%;height:auto}
-details{margin:.4rem 0}summary{cursor:pointer}
+details{margin:.4rem 0}summary{cursor:pointer}h1,h2,p,summary{overflow-wrap:anywhere}
+.wide{overflow-x:auto}.wide td,.wide th{min-width:4.5rem}.answers th{width:1%;white-space:nowrap}
 """
 
 
@@ -46,7 +48,7 @@ def page(outcome: Outcome, words: Words) -> str:
         f"<h1>{words['title']} {_tag(outcome.verdict, words)}</h1>"
         f"<p>{words['baseline']} → {words['candidate']}: <b>{arms}</b>; {words['model']}: "
         f"{escape(outcome.model)}; {words['seed']} {outcome.seed}</p>{hint}"
-        f"<table><tr>{heads}</tr>{rows}</table>"
+        + _wide(heads, rows)
         + "".join(_section(result, words) for result in outcome.results)
         + f"<details><summary>{words['machine']}</summary><pre>{facts}</pre></details></body></html>\n"
     )
@@ -68,12 +70,12 @@ def _row(result: Result, words: Words) -> str:
 def _section(result: Result, words: Words) -> str:
     found = result.judgement
     parts = [f'<h2 id="{result.suite}">{result.suite} {_tag(result.verdict, words)}</h2>']
-    parts += [f"<p>{escape(note)}</p>" for note in (result.reason, *found.notes) if note]
+    parts += [f"<p>{escape(said(note, words))}</p>" for note in (result.reason, *found.notes) if note]
     if found.checks:
         parts.append(svg.intervals(found.checks, words))
         names = ("check", "measured", "interval", "margin", "verdict", "method")
         heads = "".join(f"<th>{words[name]}</th>" for name in names)
-        parts.append(f"<table><tr>{heads}</tr>{''.join(_check(one, words) for one in found.checks)}</table>")
+        parts.append(_wide(heads, "".join(_check(one, words) for one in found.checks)))
     if found.cells:
         parts.append(f"<h3>{words['heatmap']}: {words['depth']}, {words['length']}</h3>")
         parts += [svg.heatmap(found.cells, arm, words) for arm in ("baseline", "candidate")]
@@ -81,6 +83,11 @@ def _section(result: Result, words: Words) -> str:
         parts.append(f"<h3>{words['examples']}</h3>")
         parts += [_example(one, words) for one in found.examples]
     return "".join(parts)
+
+
+def _wide(heads: str, rows: str) -> str:
+    """A table that a narrow screen scrolls, alone."""
+    return f'<div class="wide"><table><tr>{heads}</tr>{rows}</table></div>'
 
 
 def _check(check: Check, words: Words) -> str:
@@ -91,7 +98,7 @@ def _check(check: Check, words: Words) -> str:
         f"[{amount(check, check.low)}, {amount(check, check.high)}]",
         f"{sign} {amount(check, check.margin)}",
         _tag(check.verdict, words),
-        f'<span class="small">{escape(check.method)}</span>',
+        f'<span class="small">{escape(said(check.method, words))}</span>',
     )
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
@@ -103,8 +110,8 @@ def _example(one: Example, words: Words) -> str:
         f"<tr><th>{words[name]}</th><td><pre>{escape(text)}</pre></td></tr>" for name, text in rows
     )
     return (
-        f"<details open><summary>{escape(one.where)}</summary>"
-        f'<pre class="context">{escape(one.context)}</pre><table>{body}</table></details>'
+        f"<details open><summary>{escape(said(one.where, words))}</summary>"
+        f'<pre class="context">{escape(one.context)}</pre><table class="answers">{body}</table></details>'
     )
 
 

@@ -41,7 +41,10 @@ def heatmap(cells: Sequence[Cell], arm: str, words: Words) -> str:
 
 
 def intervals(checks: Sequence[Check], words: Words) -> str:
-    """A bar for each interval on a scale of its own, on which the margin is always at the same place."""
+    """A bar for each interval on a scale of its own, on which the margin is always at the same place.
+
+    An arrow at an end of the scale is for what lies beyond it.
+    """
     height = ROW * len(checks) + 10
     zero, margin = LABEL + 40.0, LABEL + 250.0
     end = WIDTH - FIGURES
@@ -49,25 +52,42 @@ def intervals(checks: Sequence[Check], words: Words) -> str:
         f'<line x1="{margin}" y1="2" x2="{margin}" y2="{height - 4}" stroke="#555" stroke-dasharray="4 3"/>'
     ]
 
+    start = LABEL + 4.0
+
     def place(check: Check, value: float) -> float:
         # A gain is drawn as a loss, so that right of the line is always too much.
         towards = value / check.margin if check.margin else math.copysign(9.0, value)
         x = zero + (margin - zero) * towards
-        return min(max(LABEL + 4.0, x if math.isfinite(x) else math.copysign(9e9, towards)), end)
+        return x if math.isfinite(x) else math.copysign(9e9, towards)
+
+    def inside(x: float) -> float:
+        return min(max(start, x), end)
 
     for n, check in enumerate(checks):
         y = ROW * n + ROW / 2 + 2
         colour = COLOURS[check.verdict.value]
         low, high = sorted((place(check, check.low), place(check, check.high)))
         middle = place(check, check.value) if math.isfinite(check.value) else low
+        arrows = [
+            _arrow(edge, y, way, colour)
+            for edge, way in ((start, -1), (end, 1))
+            if any(way * (x - edge) > 0 for x in (low, middle, high))
+        ]
         figures = f"{amount(check, check.value)} [{amount(check, check.low)}, {amount(check, check.high)}]"
         parts += [
             _text(LABEL - 8, y + 4, words[check.name], "end"),
-            f'<line x1="{low:.1f}" y1="{y}" x2="{high:.1f}" y2="{y}" stroke="{colour}" stroke-width="3"/>',
-            f'<circle cx="{middle:.1f}" cy="{y}" r="5" fill="{colour}"/>',
+            f'<line x1="{inside(low):.1f}" y1="{y}" x2="{inside(high):.1f}" y2="{y}" stroke="{colour}" '
+            'stroke-width="3"/>',
+            *arrows,
             _text(end + 10, y + 4, figures, "start"),
         ]
+        if start <= middle <= end:
+            parts.append(f'<circle cx="{middle:.1f}" cy="{y}" r="5" fill="{colour}"/>')
     return _svg(WIDTH, height, parts)
+
+
+def _arrow(x: float, y: float, way: int, colour: str) -> str:
+    return f'<path d="M{x - 8 * way:.1f} {y - 6} L{x:.1f} {y} L{x - 8 * way:.1f} {y + 6} Z" fill="{colour}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str, bold: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvant.quality.gate.outcome import Outcome, Result
+from kvant.quality.gate.report.phrases import said
 from kvant.quality.gate.report.words import Words, amount, scores
 
 
@@ -28,4 +29,4 @@ def _suite(result: Result, words: Words) -> list[str]:
             f"  {words[check.name]:<26}{interval:<28} {sign} {amount(check, check.margin):<8}"
             f"{words[check.verdict.value]}"
         )
-    return [*found, *(f"  {note}" for note in (result.reason, *result.judgement.notes) if note)]
+    return [*found, *(f"  {said(note, words)}" for note in (result.reason, *result.judgement.notes) if note)]

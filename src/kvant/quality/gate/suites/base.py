@@ -61,6 +61,8 @@ class Suite(Protocol):
     name: str
     fewest: int
     """Tasks between two looks, at least."""
+    sizes: str
+    """The settings that its requests are as long as."""
 
     def tasks(self, rng: random.Random, ruler: Ruler) -> Iterator[Sequence[Any]]:
         """As many as planned, then as many others, and so on; ends where there are no more.

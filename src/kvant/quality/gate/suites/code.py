@@ -40,6 +40,7 @@ class Task:
 class Code:
     name = "code"
     fewest = 12
+    sizes = "code.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options

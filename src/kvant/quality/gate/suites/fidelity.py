@@ -26,7 +26,7 @@ from kvant.quality.gate.verdict import at_most
 SKIP = 17 / 32
 """Share of a passage that is only context, as in `kvant fidelity`."""
 RUN = 32
-"""Neighbouring positions that count as one unit of the bootstrap."""
+"""Neighbouring positions that count as one unit of an interval."""
 CONTEXT = 48
 LIKELY = 3
 
@@ -40,6 +40,7 @@ class Task:
 class Fidelity:
     name = "fidelity"
     fewest = 1
+    sizes = "fidelity.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -62,13 +63,13 @@ class Fidelity:
             np.concatenate([stats.runs(one[n], RUN) for one in found] or [np.array([])]) for n in range(3)
         )
         n = sum(len(one[0]) for one in found)
-        method = f"bootstrap over {len(kl)} runs of {RUN} of {n} positions in {len(pairs)} texts"
+        method = f"{len(kl)} runs of {RUN} of {n} positions in {len(pairs)} texts"
         perplexity = stats.mean(loss, alpha)
         grown = stats.Interval(*(_expm1(x) for x in (perplexity.value, perplexity.low, perplexity.high)))
         o = self.options
         checks = [
-            at_most("KL (nats)", stats.mean(kl, alpha), o.kl, method),
-            at_most("top-1 differs", stats.mean(other, alpha), o.top1, method),
+            at_most("KL (nats)", stats.mean(kl, alpha, least=0.0), o.kl, method),
+            at_most("top-1 differs", stats.share(other, RUN, alpha), o.top1, method),
             at_most("perplexity grows", grown, o.perplexity, method),
         ]
         scores = {"perplexity": (_perplexity(pairs, 0), _perplexity(pairs, 1))} if pairs else {}

@@ -20,6 +20,7 @@ from kvant.quality.gate.logprobs import divergence, unlisted
 from kvant.quality.gate.material import Ruler, prose
 from kvant.quality.gate.recorded import Prompt
 from kvant.quality.gate.settings import Golden as Options
+from kvant.quality.gate.suites import right
 from kvant.quality.gate.suites.base import SHOWN, Example, Judgement, Pair
 from kvant.quality.gate.verdict import at_most, loses_at_most
 from kvant.recipes.texts import FOLDER
@@ -44,6 +45,7 @@ class Parted:
 class Golden:
     name = "golden"
     fewest = 12
+    sizes = "golden.context and golden.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -67,9 +69,9 @@ class Golden:
         parted = [compare(pair.baseline, pair.candidate) for pair in pairs]
         clear = [one.at is not None and one.nats > o.tie for one in parted]
         read = [one for one in parted if one.read]
-        kl = stats.ratio([one.kl for one in read], [one.read for one in read], alpha)
+        kl = stats.ratio([one.kl for one in read], [one.read for one in read], alpha, least=0.0)
         checks = [
-            at_most("KL (nats)", kl, o.kl, f"bootstrap over {len(read)} answers, to where they part"),
+            at_most("KL (nats)", kl, o.kl, f"{len(read)} answers, to where they part"),
             at_most(
                 "part clearly",
                 stats.proportion(sum(clear), len(pairs), alpha),
@@ -78,6 +80,8 @@ class Golden:
             ),
         ]
         scores: dict[str, tuple[float, float]] = {}
+        wrong: list[Example] = []
+        notes: list[str] = []
         expecting = [pair for pair in pairs if pair.task.expected]
         if expecting:
             marks = [tuple(_right(p.task, a.text) for a in (p.baseline, p.candidate)) for p in expecting]
@@ -89,14 +93,16 @@ class Golden:
                 )
             )
             scores["expected"] = had, has
+            missed = (_whole(pair) for pair, mark in zip(expecting, both, strict=True) if not any(mark))
+            wrong, notes = right.both_wrong(missed, had), right.little_to_lose(had)
         apart = [(pair, one) for pair, one in zip(pairs, parted, strict=True) if one.at is not None]
         apart.sort(key=lambda found: -found[1].nats)
         same = sum(one.at is None for one in parted)
         return Judgement(
             checks,
             scores,
-            [_example(pair, one) for pair, one in apart[:SHOWN]],
-            notes=[f"{same} of {len(pairs)} answers are the same token by token"],
+            [*(_example(pair, one) for pair, one in apart[:SHOWN]), *wrong],
+            notes=[f"{same} of {len(pairs)} answers are the same token by token", *notes],
         )
 
 
@@ -138,6 +144,14 @@ def _example(pair: Pair, parted: Parted) -> Example:
     how = f"the baseline preferred its own by {parted.nats:.2f} nats" if before and after else "one has ended"
     where = f"token {at + 1}, {how}"
     return Example(where, f"…{asked[-CONTEXT:]}{shared}", before, after, " | ".join(task.expected))
+
+
+def _whole(pair: Pair) -> Example:
+    """Both answers from their start."""
+    task: Prompt = pair.task
+    asked = task.prompt or str(_last(task.messages))
+    expected = " | ".join(task.expected)
+    return Example("", f"…{asked[-CONTEXT:]}", pair.baseline.text, pair.candidate.text, expected)
 
 
 def _last(messages: Sequence[Mapping[str, Any]]) -> Any:

@@ -45,6 +45,7 @@ class Task:
 class Long:
     name = "long"
     fewest = 12
+    sizes = "long.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -80,9 +81,9 @@ class Long:
         checks = [
             at_most(
                 "repetition grows",
-                stats.mean([after - before for before, after in repeated], alpha),
+                stats.mean([after - before for before, after in repeated], alpha, -1.0, 1.0),
                 o.repetition,
-                f"repeated 4-grams, bootstrap over {len(pairs)} texts, paired",
+                f"repeated 4-grams of {len(pairs)} texts, paired",
             ),
             loses_at_most(
                 "sound texts gained",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kvant.quality.gate import recorded
 from kvant.quality.gate.client import Client
-from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.material import SURELY, Ruler, prose
 from kvant.quality.gate.recorded import Prompt
 from kvant.quality.gate.settings import Longqa as Options
 from kvant.quality.gate.suites import right
@@ -30,6 +30,7 @@ TAIL = 500
 class Longqa:
     name = "longqa"
     fewest = 12
+    sizes = "longqa.tokens"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -47,7 +48,8 @@ class Longqa:
         tokens = task.tokens or (64 if self.options.file else ANSWER)
         if task.messages:
             return client.chat(task.messages, tokens).text
-        return client.complete(task.prompt, tokens).text
+        least = 0 if self.options.file else SURELY * self.options.tokens
+        return client.complete(task.prompt, tokens, least=least).text
 
     def judge(self, pairs: Sequence[Pair], alpha: float) -> Judgement:
         judged = _contained if self.options.file else _begins

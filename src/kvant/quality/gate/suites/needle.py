@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvant.quality.gate.client import Client
-from kvant.quality.gate.material import Ruler, prose
+from kvant.quality.gate.material import SURELY, Ruler, prose
 from kvant.quality.gate.settings import Needle as Options
 from kvant.quality.gate.suites import right
 from kvant.quality.gate.suites.base import Example, Judgement, Pair
@@ -41,6 +41,7 @@ class Needle:
 
     name = "needle"
     fewest = 12
+    sizes = "needle.lengths"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -59,7 +60,7 @@ class Needle:
             yield found
 
     def ask(self, client: Client, task: Task) -> str:
-        return client.complete(task.prompt, ANSWER).text
+        return client.complete(task.prompt, ANSWER, least=SURELY * task.length).text
 
     def judge(self, pairs: Sequence[Pair], alpha: float) -> Judgement:
         return right.judge(pairs, _right, _example, self.options.loss, alpha, _cell)

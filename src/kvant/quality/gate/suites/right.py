@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from kvant.quality.gate import stats
@@ -11,6 +13,8 @@ from kvant.quality.gate.verdict import loses_at_most
 
 FLOOR = 0.5
 """Share of right answers below which a baseline has little to lose, which the report then says."""
+WRONG = 4
+"""Examples of what both arms answer wrongly, where the baseline does badly."""
 
 
 def judge(
@@ -33,7 +37,15 @@ def judge(
     apart = [pair for pair, (before, after) in zip(pairs, marks, strict=True) if before != after]
     cells = _cells(pairs, marks, cell) if cell else []
     examples = [example(one) for one in apart[:SHOWN]]
+    wrong = [pair for pair, mark in zip(pairs, marks, strict=True) if not any(mark)]
+    examples += both_wrong(map(example, wrong), scores[0])
     return Judgement([check], {"right": scores}, examples, cells, little_to_lose(scores[0]))
+
+
+def both_wrong(examples: Iterable[Example], score: float) -> list[Example]:
+    """Some of them where the baseline does badly: most often the prompts are not what was meant."""
+    shown = list(islice(examples, WRONG)) if score < FLOOR else []
+    return [replace(one, where=f"both are wrong{one.where and f'; {one.where}'}") for one in shown]
 
 
 def little_to_lose(score: float) -> list[str]:

@@ -40,6 +40,7 @@ class Task:
 class Summary:
     name = "summary"
     fewest = 8
+    sizes = "summary.tokens and summary.answer"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -64,9 +65,11 @@ class Summary:
     def judge(self, pairs: Sequence[Pair], alpha: float) -> Judgement:
         marks = [tuple(score(p.task.reference, text) for text in (p.baseline, p.candidate)) for p in pairs]
         gap = [after - before for before, after in marks]
-        method = f"bootstrap over {len(pairs)} documents, paired"
+        method = f"{len(pairs)} documents, paired; a score is from 0 to 1"
         means = tuple(sum(mark[arm] for mark in marks) / max(1, len(marks)) for arm in (0, 1))
-        check = loses_at_most("score gained", stats.mean(gap, alpha), self.options.loss, method, means[0])
+        check = loses_at_most(
+            "score gained", stats.mean(gap, alpha, -1.0, 1.0), self.options.loss, method, means[0]
+        )
         worst = sorted(zip(gap, pairs, strict=True), key=lambda found: found[0])[:SHOWN]
         examples = [
             Example(f"{lost:+.3f}", "…" + p.task.prompt[-TAIL:], p.baseline, p.candidate, p.task.reference)

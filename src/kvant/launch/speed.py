@@ -62,7 +62,8 @@ def levels(most: int) -> Iterator[int]:
 
 def texts(service: Service, tokens: int, answer: int) -> Iterator[str]:
     """Prompts of about so many tokens, none of which was ever sent before."""
-    ruler = Ruler.of(service.client().length)
+    with service.client() as client:
+        ruler = Ruler.of(client.length)
     room = service.longest and service.longest - answer
     rng = random.Random(time.time_ns())
     while True:

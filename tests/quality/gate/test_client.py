@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,14 +22,21 @@ BEST = {"a": -0.1, "b": -3.0}
 SCORED = {"7": {"logprob": -0.1, "decoded_token": "x"}, "8": {"logprob": -3.0, "decoded_token": "y"}}
 
 
+@contextmanager
+def asked(reply: Callable[[Request], Awaitable[Response]]) -> Iterator[Client]:
+    """A client of a server that answers so."""
+    routes = [Route("/v1/{path:path}", reply, methods=["POST"])]
+    with listening(Starlette(routes=routes)) as url, Client(url, "m", timeout=5) as client:
+        yield client
+
+
 def said(answer: Any, ask: str) -> Any:
     """What a client makes of one answer to `ask`."""
 
     async def reply(request: Request) -> Response:
         return Response(json.dumps(answer), media_type="application/json")
 
-    with listening(Starlette(routes=[Route("/v1/{path:path}", reply, methods=["POST"])])) as url:
-        client = Client(url, "m", timeout=5)
+    with asked(reply) as client:
         if ask == "chat":
             return client.chat([{"role": "user", "content": "p"}], 1, 20)
         if ask == "length":
@@ -46,8 +55,8 @@ def text_scored(text: str, read: str) -> Any:
     async def reply(request: Request) -> Response:
         return Response(json.dumps(scored(given, ids)), media_type="application/json")
 
-    with listening(Starlette(routes=[Route("/v1/{path:path}", reply, methods=["POST"])])) as url:
-        return Client(url, "m", timeout=5).score(text, 20)
+    with asked(reply) as client:
+        return client.score(text, 20)
 
 
 TEXT = " ".join(f"Sentence {n} of the text, and its end." for n in range(20))

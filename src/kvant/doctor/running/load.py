@@ -22,6 +22,7 @@ from kvant.bench.serve.client import Broken, Stream, stream
 from kvant.bench.serve.shares import LAG
 from kvant.errors import EngineError
 from kvant.launch.service import Service
+from kvant.quality.gate.client import Client
 from kvant.quality.gate.material import Ruler, passage
 from kvant.telemetry import proc
 from kvant.telemetry.scrape import Scrape
@@ -78,8 +79,12 @@ class Load:
 
 def load(service: Service) -> Load:
     """`EngineError` where a request fails."""
-    client, tree = service.client(), service.processes()
-    ruler = Ruler.of(client.length)
+    with service.client() as client:
+        return _load(service, client)
+
+
+def _load(service: Service, client: Client) -> Load:
+    ruler, tree = Ruler.of(client.length), service.processes()
     rng = random.Random(time.time_ns())
     room = service.longest and service.longest - 2 * ANSWER
 

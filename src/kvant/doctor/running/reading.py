@@ -38,13 +38,13 @@ class Reading:
 
 def read(service: Service) -> Reading:
     """`EngineError` where the service does not score text."""
-    client = service.client()
     room = service.longest and service.longest - 1
-    whole = client.score(passage(random.Random(SEED), Ruler.of(client.length), LENGTH, room), 1)
-    ids = whole.ids
-    starts = range(len(ids) // 2, len(ids) - PIECE + 1, PIECE)
+    with service.client() as client:
+        whole = client.score(passage(random.Random(SEED), Ruler.of(client.length), LENGTH, room), 1)
+        ids = whole.ids
+        starts = range(len(ids) // 2, len(ids) - PIECE + 1, PIECE)
+        near = [_last(client, ids[at : at + PIECE]) for at in starts]
     far = [whole.losses[at + PIECE - SCORED - 1 : at + PIECE - 1] for at in starts]
-    near = [_last(client, ids[at : at + PIECE]) for at in starts]
     harm = np.array(far).ravel() - np.array(near).ravel()
     # Of so many tokens none that was not seen counts as further than the furthest that was.
     found = stats.mean(harm, ALPHA, float(harm.min()), float(harm.max()))

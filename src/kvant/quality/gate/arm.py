@@ -59,7 +59,8 @@ class Arm:
     def running(self) -> Iterator[Client]:
         """A client of the ready server; `EngineError` if it does not come up."""
         if self.url:
-            yield Client(self.url, self.model)
+            with Client(self.url, self.model) as client:
+                yield client
             return
         port = free_port()
         words = [f"--set={name}={_yaml(value)}" for name, value in self._fields(port).items()]
@@ -68,7 +69,8 @@ class Arm:
             server = Server(Side(self.what, command, PATIENT), port, Path(folder) / "log")
             try:
                 server.wait(START_SECONDS)
-                yield Client(server.url)
+                with Client(server.url) as client:
+                    yield client
             finally:
                 end_all([server])
 

@@ -86,7 +86,21 @@ class Client:
         base = base if base.endswith("/v1") else f"{base}/v1"
         self.url = base
         self._api: OpenAI = OpenAI(base_url=base, api_key=api_key() or "none", max_retries=2, timeout=timeout)
-        self.model = model or self._only_model()
+        try:
+            self.model = model or self._only_model()
+        except EngineError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Its connections."""
+        self._api.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def complete(
         self,

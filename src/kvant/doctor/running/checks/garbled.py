@@ -66,15 +66,14 @@ def mend(reading: Reading | str) -> str:
 
 
 def _written(service: Service) -> list[tuple[str, Answer]]:
-    client = service.client()
-    ruler, rng = Ruler.of(client.length), random.Random("garbled")
-    room = service.longest and service.longest - ANSWER
-    prompts = [passage(rng, ruler, BEFORE, room) for _ in range(TEXTS)]
+    with service.client() as client, ThreadPoolExecutor(TEXTS // 2) as pool:
+        ruler, rng = Ruler.of(client.length), random.Random("garbled")
+        room = service.longest and service.longest - ANSWER
+        prompts = [passage(rng, ruler, BEFORE, room) for _ in range(TEXTS)]
 
-    def write(number: int) -> tuple[str, Answer]:
-        return prompts[number], client.complete(prompts[number], ANSWER, temperature=HEAT, seed=number)
+        def write(number: int) -> tuple[str, Answer]:
+            return prompts[number], client.complete(prompts[number], ANSWER, temperature=HEAT, seed=number)
 
-    with ThreadPoolExecutor(TEXTS // 2) as pool:
         return list(pool.map(write, range(TEXTS)))
 
 

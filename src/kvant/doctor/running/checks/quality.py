@@ -81,9 +81,9 @@ def beside(baseline: Service, service: Service) -> Finding:
     rooms = [fits(one.longest) for one in (baseline, service) if one.longest]
     suite = Fidelity(Options(texts=TEXTS, tokens=max(64, min([LENGTH, *rooms]))))
     try:
-        arms = [one.client() for one in (baseline, service)]
-        tasks = next(suite.tasks(random.Random("doctor"), Ruler.of(arms[0].length)))
-        pairs = [Pair(task, *(suite.ask(arm, task) for arm in arms)) for task in tasks]
+        with baseline.client() as trusted, service.client() as doubted:
+            tasks = next(suite.tasks(random.Random("doctor"), Ruler.of(trusted.length)))
+            pairs = [Pair(task, suite.ask(trusted, task), suite.ask(doubted, task)) for task in tasks]
         judged = suite.judge(pairs, ALPHA)
     except EngineError as error:
         return unknown(WHAT, str(error))

@@ -29,6 +29,11 @@ from kvant.errors import ConfigError
 FEWEST, MOST = 3, 9
 """Rounds of a case, however long or short they are."""
 
+SPIN = 1.5
+"""Seconds that a vLLM worker goes on looking for work after its last answer, with a core of its own."""
+REST = shares.LAG + SPIN
+"""Seconds between two turns: Kvant's own counts are asked for once more after a turn, and the worker looks again."""
+
 Say = Callable[[str], None]
 
 
@@ -131,6 +136,7 @@ def measure(plan: Plan, case: Case, servers: Sequence[Server], say: Say) -> dict
     for number in range(1, (plan.rounds or MOST) + 1):
         sent = prompts(case, plan.model.vocabulary, number)
         for server in servers:
+            time.sleep(REST)
             before = time.monotonic()
             turns[server.name].append(figures.of_turn(_turn(server, sent, case.output)))
             say(f"{case}: round {number}, {server.name}, {time.monotonic() - before:.1f} s")

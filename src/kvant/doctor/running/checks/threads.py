@@ -71,7 +71,8 @@ def oversubscribed(load: Load) -> Finding:
         return unknown(what, "no thread worked while it was loaded: are these its processes?")
     cores = frozenset().union(*(proc.allowed(*task) for task in tasks))
     machine = os.cpu_count() or 1  # others are counted on all of it, whatever this process may use
-    said = f"{len(tasks)} threads compute on {len(cores)} cores"
+    threads = "1 thread computes" if len(tasks) == 1 else f"{len(tasks)} threads compute"
+    said = f"{threads} on {len(cores)} {'core' if len(cores) == 1 else 'cores'}"
     if len(tasks) > len(cores) > 0:
         return warn(
             what,

@@ -1,4 +1,4 @@
-"""A service does not grow by what oneDNN compiles: products of ever new numbers of tokens, as steps have them."""
+"""A service does not grow by what oneDNN compiles for ever new numbers of tokens in a step."""
 
 from __future__ import annotations
 

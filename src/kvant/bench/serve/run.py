@@ -32,7 +32,7 @@ FEWEST, MOST = 3, 9
 SPIN = 1.5
 """Seconds that a vLLM worker goes on looking for work after its last answer, with a core of its own."""
 REST = shares.LAG + SPIN
-"""Seconds between two turns: Kvant's own counts are asked for once more after a turn, and the worker looks again."""
+"""Seconds between turns: after one, Kvant's counts are asked for once more, and the worker looks again."""
 
 Say = Callable[[str], None]
 

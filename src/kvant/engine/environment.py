@@ -31,7 +31,7 @@ def defaults(settings: Settings, *, cpu: bool, local_model: bool) -> dict[str, s
         ranks = settings.serving.tensor_parallel
         values["VLLM_CPU_OMP_THREADS_BIND"] = bind(allowed_cores(), ranks, siblings_from_sysfs)
         # oneDNN keeps what it compiles for every number of tokens that a step has had, 1,024 products in
-        # all: a service grows for hours. vLLM keeps the last 32 of each weight itself.
+        # all: a service grows by hundreds of MiB. vLLM keeps the last 32 of each weight itself.
         values["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = "64"
         if eager(settings):
             # vLLM compiles small helpers of the sampler even in eager mode: the first request with

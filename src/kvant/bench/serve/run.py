@@ -30,7 +30,7 @@ FEWEST, MOST = 3, 9
 """Rounds of a case, however long or short they are."""
 
 SPIN = 1.5
-"""Seconds that a vLLM worker goes on looking for work after its last answer, with a core of its own."""
+"""Seconds, with some to spare, that an idle vLLM worker goes on looking for work, with a core of its own."""
 REST = shares.LAG + SPIN
 """Seconds between turns: after one, Kvant's counts are asked for once more, and the worker looks again."""
 
